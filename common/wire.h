@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wire.h - the one table of the protocol: version, limits, messages, fields.
+ *
+ * Everything that two sandmux programs say to each other is a message of
+ * this file; PROTOCOL.md is its normative description.  The tables in wire.c
+ * drive one encoder and one decoder, so a field exists in exactly one place.
+ * Numbers are big-endian.  Nothing here allocates, blocks or keeps state.
+ */
+#ifndef WIRE_H
+#define WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Versions this program speaks; the highest common one is used. */
+#ifndef WIRE_VERSION_MIN
+#define WIRE_VERSION_MIN 1
+#endif
+#ifndef WIRE_VERSION_MAX
+#define WIRE_VERSION_MAX 1
+#endif
+
+/* Limits of the format, in bytes unless said otherwise. */
+#define WIRE_NUMBER 8			/* frame number before each frame */
+#define WIRE_RECORD_PLAIN 32768		/* number + frame, before sealing */
+#define WIRE_FRAME_MAX (WIRE_RECORD_PLAIN - WIRE_NUMBER)
+#define WIRE_DATA_HEADER 14		/* type, request, channel, offset */
+#define WIRE_DATA_MAX (WIRE_FRAME_MAX - WIRE_DATA_HEADER)
+#define WIRE_TEXT_MAX 1024		/* an error's or log line's text */
+#define WIRE_INFO_MAX 16384		/* what a RESULT carries beside it */
+#define WIRE_PATH_MAX 4096		/* a path or a directory */
+#define WIRE_ITEMS_MAX 65536		/* items in one list */
+#define WIRE_ARGS_MAX 1048576		/* arguments + environment */
+#define WIRE_BODY_MAX (WIRE_ARGS_MAX + 524288)
+#define WIRE_READY_BYTES 64		/* READY is padded to this */
+
+/*
+ * A request's byte flows.  The opener sends BODY and IN, the server sends OUT
+ * and ERR.
+ */
+enum wire_channel {
+	WIRE_CH_BODY = 0,		/* the request itself */
+	WIRE_CH_IN = 1,			/* stdin, or a file's bytes */
+	WIRE_CH_OUT = 2,		/* stdout, or a file's bytes */
+	WIRE_CH_ERR = 3			/* stderr */
+};
+
+enum wire_type {
+	/* link frames: never numbered, stored or queued; the latest counts */
+	WIRE_READY = 1,
+	WIRE_RESUME = 2,
+	WIRE_ACK = 3,
+	WIRE_PING = 4,
+	WIRE_PONG = 5,
+	WIRE_CLOSE = 6,
+	/* session frames: numbered, kept until acknowledged */
+	WIRE_OPEN = 16,
+	WIRE_DATA = 17,
+	WIRE_CREDIT = 18,
+	WIRE_EOF = 19,
+	WIRE_SIGNAL = 20,
+	WIRE_RESIZE = 21,
+	WIRE_RESULT = 22,
+	WIRE_CANCEL = 23,
+	WIRE_LOG = 24,
+	/* client socket only: its first two messages; their form is frozen */
+	WIRE_HELLO = 32,
+	WIRE_WELCOME = 33,
+	/* bodies (on channel BODY) and infos (in RESULT) */
+	WIRE_EXEC = 64,
+	WIRE_PUT = 65,
+	WIRE_GET = 66,
+	WIRE_PROBE = 67,
+	WIRE_ECHO = 68,
+	WIRE_STATUS = 80,
+	WIRE_STOP = 81,
+	WIRE_LINKINFO = 82,
+	WIRE_PROBE_INFO = 96,
+	WIRE_FILE_INFO = 97
+};
+
+/* Borrowed bytes: valid as long as what they were decoded from. */
+struct wire_bytes {
+	const uint8_t *at;
+	uint32_t len;
+};
+
+/* A list: count items, each a 4-byte length and its bytes. */
+struct wire_list {
+	uint32_t count;
+	struct wire_bytes raw;
+};
+
+/* RESULT.outcome: how a request ended. */
+enum wire_outcome {
+	WIRE_EXITED = 0,		/* code = exit status (0 for files) */
+	WIRE_SIGNALED = 1,		/* code = signal number */
+	WIRE_TIMED_OUT = 2,		/* its own timeout passed */
+	WIRE_CANCELLED = 3,		/* the opener cancelled it */
+	WIRE_FAILED = 4			/* step, error and text say why */
+};
+
+/* The step that failed (RESULT.step); words.c has the words. */
+enum wire_step {
+	WIRE_STEP_NONE = 0,
+	WIRE_STEP_USAGE = 1,		/* the request itself is wrong */
+	WIRE_STEP_BUSY = 2,		/* a limit is reached; try later */
+	WIRE_STEP_FORK = 3,
+	WIRE_STEP_PIPE = 4,
+	WIRE_STEP_STDIO = 5,
+	WIRE_STEP_CHDIR = 6,
+	WIRE_STEP_EXEC = 7,
+	WIRE_STEP_OPEN = 8,
+	WIRE_STEP_READ = 9,
+	WIRE_STEP_WRITE = 10,
+	WIRE_STEP_RENAME = 11,
+	WIRE_STEP_LINK = 12,		/* link lost: outcome unknown */
+	WIRE_STEP_START = 13,		/* no link could be started */
+	WIRE_STEP_TARGET = 14,		/* unknown target */
+	WIRE_STEP_PROTOCOL = 15,	/* the peer broke the protocol */
+	WIRE_STEP_UNTRUSTED = 16,	/* a new agent, and the caller is strict */
+	WIRE_STEP_SHUTDOWN = 17,	/* stopped by `sandmux stop` */
+	WIRE_STEP_WAIT = 18		/* the child's end could not be learned */
+};
+
+/* ---- messages ------------------------------------------------------- */
+
+struct wire_ready {
+	uint16_t version;		/* chosen by the agent */
+	uint32_t link;			/* the link number it answers */
+	uint32_t uid;
+	uint8_t unlinked;		/* enum wire_unlinked */
+	struct wire_bytes pad;		/* zeros */
+};
+
+/* READY.unlinked: what became of an injected agent's file. */
+enum wire_unlinked {
+	WIRE_UNLINK_NOT_ASKED = 0,
+	WIRE_UNLINK_DONE = 1,
+	WIRE_UNLINK_FAILED = 2
+};
+
+struct wire_resume {
+	uint64_t next;			/* next frame number expected */
+	uint32_t ping_ms;		/* host to agent: keepalive; else 0 */
+	uint32_t dead_ms;
+};
+
+struct wire_ack {
+	uint64_t next;			/* all below are received and stored */
+};
+
+struct wire_ping {
+	uint64_t id;
+};
+
+struct wire_close {
+	uint8_t session;		/* 1: the session ends, 0: the link */
+};
+
+struct wire_open {
+	uint32_t request;		/* strictly rising within a session */
+	uint8_t kind;			/* enum wire_type of the body */
+	uint32_t body;			/* bytes on channel BODY */
+	uint64_t out;			/* first credit limit of OUT */
+	uint64_t err;			/* first credit limit of ERR */
+};
+
+struct wire_data {
+	uint32_t request;
+	uint8_t channel;
+	uint64_t offset;		/* of the first byte */
+	struct wire_bytes bytes;	/* at least one */
+};
+
+struct wire_credit {
+	uint32_t request;
+	uint8_t channel;
+	uint64_t limit;			/* offsets below it may be sent */
+};
+
+struct wire_eof {
+	uint32_t request;
+	uint8_t channel;
+	uint64_t total;			/* the flow's length */
+};
+
+struct wire_signal {
+	uint32_t request;
+	uint8_t signal;			/* Linux number */
+};
+
+struct wire_resize {
+	uint32_t request;
+	uint16_t rows;
+	uint16_t columns;
+};
+
+struct wire_result {
+	uint32_t request;
+	uint8_t outcome;		/* enum wire_outcome */
+	int32_t code;
+	uint8_t step;			/* enum wire_step, when FAILED */
+	uint32_t error;			/* Linux errno or 0, when FAILED */
+	uint64_t in;			/* bytes of IN taken */
+	uint64_t out;			/* total of OUT */
+	uint64_t err;			/* total of ERR */
+	uint64_t wall_us;
+	uint8_t new_agent;		/* set by the controller only */
+	uint8_t detached;		/* children still held OUT or ERR */
+	struct wire_bytes text;		/* names the thing that failed */
+	struct wire_bytes info;		/* a *_INFO message or empty */
+};
+
+struct wire_cancel {
+	uint32_t request;
+};
+
+struct wire_log {
+	uint8_t level;			/* 0 error, 1 warning, 2 note */
+	struct wire_bytes text;
+};
+
+struct wire_hello {
+	uint16_t min, max;		/* versions of the socket's protocol */
+	uint32_t flags;			/* enum wire_hello_flags */
+	struct wire_bytes program;	/* program version, for people */
+	struct wire_bytes target;	/* empty: the controller itself */
+	struct wire_list env;		/* K=V that reach the transport */
+};
+
+enum wire_hello_flags {
+	WIRE_HELLO_SAME_AGENT = 1	/* refuse a new, unproven agent */
+};
+
+struct wire_welcome {
+	uint16_t version;		/* 0: none in common */
+	uint32_t pid;			/* of the controller */
+	uint32_t busy;			/* requests under way */
+	struct wire_bytes program;
+};
+
+/* ---- bodies and infos ----------------------------------------------- */
+
+enum wire_exec_flags {
+	WIRE_EXEC_STDIN = 1,		/* IN follows; else /dev/null */
+	WIRE_EXEC_CLEAR_ENV = 2
+};
+
+struct wire_exec {
+	uint32_t flags;
+	uint64_t timeout_ms;		/* 0: none */
+	uint32_t grace_ms;		/* TERM to KILL */
+	struct wire_bytes cwd;		/* empty: the target's own */
+	struct wire_list argv;		/* at least one */
+	struct wire_list env;		/* K=V, added to the inherited */
+	struct wire_list unset;
+};
+
+struct wire_put {
+	uint32_t mode;			/* of a new file */
+	struct wire_bytes path;		/* relative: to the default cwd */
+};
+
+struct wire_get {
+	struct wire_bytes path;
+};
+
+struct wire_empty {			/* PROBE, ECHO, STOP, LINKINFO */
+	uint8_t unused;
+};
+
+struct wire_status {
+	uint8_t json;
+};
+
+enum wire_probe_flags {
+	WIRE_PROBE_NO_NEW_PRIVS = 1,
+	WIRE_PROBE_TTY = 2
+};
+
+struct wire_probe_info {
+	uint32_t flags;
+	uint32_t uid, gid;
+	uint64_t caps;			/* effective */
+	uint64_t bounding;
+	uint32_t seccomp;		/* mode */
+	uint32_t landlock;		/* ABI, 0: none */
+	uint32_t pid;			/* of the core */
+	struct wire_bytes program;	/* version text */
+	struct wire_bytes arch;
+	struct wire_bytes exe;		/* its own path */
+	struct wire_bytes cwd;		/* default working directory */
+	struct wire_bytes hash;		/* 32 bytes, empty: unreadable */
+	struct wire_list dirs;		/* writable and executable */
+};
+
+struct wire_file_info {
+	uint64_t size;
+	uint32_t mode;
+};
+
+/* Any message, decoded. */
+struct wire {
+	uint8_t type;
+	union {
+		struct wire_ready ready;
+		struct wire_resume resume;
+		struct wire_ack ack;
+		struct wire_ping ping;	/* PONG too */
+		struct wire_close close;
+		struct wire_open open;
+		struct wire_data data;
+		struct wire_credit credit;
+		struct wire_eof eof;
+		struct wire_signal signal;
+		struct wire_resize resize;
+		struct wire_result result;
+		struct wire_cancel cancel;
+		struct wire_log log;
+		struct wire_hello hello;
+		struct wire_welcome welcome;
+		struct wire_exec exec;
+		struct wire_put put;
+		struct wire_get get;
+		struct wire_empty empty;
+		struct wire_status status;
+		struct wire_probe_info probe_info;
+		struct wire_file_info file_info;
+	} u;
+};
+
+enum wire_err {
+	WIRE_OK = 0,
+	WIRE_ERR_SHORT,			/* the message ends inside a field */
+	WIRE_ERR_TRAILING,		/* bytes left after the last field */
+	WIRE_ERR_LIMIT,			/* a length or count over its limit */
+	WIRE_ERR_TYPE,			/* no such message */
+	WIRE_ERR_SPACE			/* encode: does not fit */
+};
+
+/* How a type may travel: enum wire_class, or -1 for an unknown type. */
+enum wire_class {
+	WIRE_CLASS_LINK,
+	WIRE_CLASS_SESSION,
+	WIRE_CLASS_CLIENT,
+	WIRE_CLASS_BODY
+};
+int wire_class(uint8_t type);
+
+/* The message's name for people and logs; "unknown" for an unknown type. */
+const char *wire_name(uint8_t type);
+
+/*
+ * Decode one whole message of len bytes into *out, whose bytes and lists
+ * borrow from data.  Lists are checked to their last item.
+ */
+enum wire_err wire_decode(const uint8_t *data, size_t len, struct wire *out);
+
+/*
+ * Encode *msg into out[cap]; *len is the length used.  READY is padded to
+ * WIRE_READY_BYTES.  WIRE_ERR_LIMIT names a field over its limit.
+ */
+enum wire_err wire_encode(const struct wire *msg, uint8_t *out, size_t cap,
+    size_t *len);
+
+/* The length wire_encode() needs, 0 for an unknown type. */
+size_t wire_size(const struct wire *msg);
+
+/*
+ * Take the next item off a decoded list; false at the end.  The list must
+ * come from wire_decode(), which has checked it.
+ */
+bool wire_next(struct wire_list *list, struct wire_bytes *item);
+
+/* One field as a test or a document generator sees it; NULL at the end. */
+const char *wire_tag(uint8_t type, unsigned index);
+
+/* Words for a wire_err. */
+const char *wire_err_text(enum wire_err err);
+
+/* Bytes of a C string, without its NUL. */
+struct wire_bytes wire_string(const char *text);
+
+#endif
