@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * link.h - one sealed link over two descriptors: hello, records, keepalive.
+ *
+ * The controller and the agent core each have one per transport child; it
+ * carries one session and may die without it.  It owns its descriptors
+ * (non-blocking here) and never blocks.  Everything that arrives is hostile
+ * until it opens.
+ */
+#ifndef LINK_H
+#define LINK_H
+
+#include "error.h"
+#include "pollset.h"
+#include "seal.h"
+#include "session.h"
+
+#define LINK_TOKEN 32			/* hex digits, without NUL */
+#define LINK_SESSION 32
+#define LINK_VERSIONS 9			/* MMMM-NNNN */
+#define LINK_HELLO 131			/* bytes of a hello */
+#define LINK_NOISE_MAX 1048576u		/* bytes before READY */
+#define LINK_CANDIDATES 64u		/* hello windows tried */
+#define LINK_HELLO_MS 20000u		/* from the start to READY */
+#define LINK_PING_MS 5000u		/* defaults of the keepalive */
+#define LINK_DEAD_MS 20000u
+#define LINK_QUOTE 512u			/* noise kept from each end */
+
+enum link_state {
+	LINK_HELLO_WAIT,		/* host: reading noise until READY */
+	LINK_RESUME_WAIT,		/* the far end's RESUME is due */
+	LINK_UP,
+	LINK_CLOSED,			/* CLOSE arrived, or the end of input */
+	LINK_FAILED			/* link_error() says why */
+};
+
+/* argv of the agent, and so what both ends agree on. */
+struct link_terms {
+	char versions[LINK_VERSIONS + 1];
+	char token[LINK_TOKEN + 1];
+	char session[LINK_SESSION + 1];
+	uint32_t number;
+	uint8_t host_key[SEAL_KEY];
+};
+
+struct link_config {
+	struct link_terms terms;	/* host: versions, session, number */
+	struct session *session;	/* borrowed */
+	struct seal_secret *secret;	/* borrowed, outlives the link */
+	struct seal *seal;		/* host: owned from now on */
+	int in, out;			/* owned from now on, may be equal */
+	uint32_t ping_ms, dead_ms;	/* host; 0: the defaults */
+	uint8_t unlinked;		/* agent: for READY */
+};
+
+/*
+ * Host: fresh token and key pair into config->terms and config->seal, before
+ * the transport is started with them.  0, or -1 with errno.
+ */
+int link_prepare(struct link_config *config);
+
+/* Parse argv's five words (agent); 0, or -1: *what names the bad word. */
+int link_parse_terms(struct link_terms *terms, char *const words[5],
+    const char **what);
+
+/*
+ * A link over config->in and ->out, which it owns from now on, also on
+ * failure (NULL with errno).  The agent's sends hello and READY at once.
+ */
+struct link *link_new_host(struct link_config *config);
+struct link *link_new_agent(struct link_config *config);
+/* Close the descriptors, wipe the keys; NULL is fine. */
+void link_free(struct link *link);
+/* In a child: wipe the keys and close the descriptors. */
+void link_wipe(struct link *link);
+
+/* One turn of a loop: say what to wait for, then act on it. */
+void link_interest(struct link *link, struct pollset *set);
+void link_run(struct link *link, const struct pollset *set);
+
+/* Push out what is ready now; link_run() does it too. */
+void link_flush(struct link *link);
+
+/* Send CLOSE (for the session or only the link) with the next write. */
+void link_close(struct link *link, bool session);
+
+enum link_state link_state(const struct link *link);
+/* Why it is LINK_FAILED or LINK_CLOSED; never NULL. */
+const struct error *link_error(const struct link *link);
+/* The far end closed the session too. */
+bool link_session_closed(const struct link *link);
+/* Whether all that was to be sent, acknowledgements too, is out. */
+bool link_drained(const struct link *link);
+/* READY's fields, valid from LINK_RESUME_WAIT on (host). */
+const struct wire_ready *link_ready(const struct link *link);
+/* Host: an agent with our token answered, but with these versions. */
+const char *link_wrong_version(const struct link *link);
+/* Bytes before the hello, the first and last of them: for messages. */
+size_t link_noise(const struct link *link, const uint8_t **head,
+    size_t *head_len, const uint8_t **tail, size_t *tail_len);
+/* Last measured PING round trip in microseconds, 0: none yet. */
+uint64_t link_rtt(const struct link *link);
+
+#endif
