@@ -1,0 +1,328 @@
+# sandmux: see README.md.  One GNU Makefile, no configure.
+#
+# make            build/host/sandmux, with build/agent/sandmux-agent inside
+# make check      everything that CI runs; ends with "N passed, N failed"
+# make B=DIR      build into DIR instead of build
+# make V=1        show the commands
+# config.mak      may set any variable of the first block
+
+-include config.mak
+
+B ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+CC = cc
+CLANG ?= clang
+MUSL_CC ?= musl-gcc
+ARM64_CC ?= aarch64-linux-gnu-gcc
+ARM64_TRIPLE ?= aarch64-linux-gnu
+PYTHON ?= /usr/bin/python3
+OPT ?= -O2
+AGENT_OPT ?= -Os
+AGENT_SIZE_MAX ?= 307200
+FUZZ_SECONDS ?= 600
+
+VERSION := 0.1.0
+
+.SUFFIXES:
+.SECONDARY:
+.DELETE_ON_ERROR:
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@echo "  $(1)")
+
+all: agent host
+
+WARN := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wconversion
+DEFS := -D_GNU_SOURCE -DSANDMUX_VERSION='"$(VERSION)"'
+BASE_FLAGS := -std=c17 $(WARN) $(DEFS) -I. -Icommon -g -fno-strict-aliasing
+
+# ---- sources -----------------------------------------------------------
+
+COMMON := $(sort $(wildcard common/*.c))
+AGENT := $(sort $(wildcard agent/*.c)) $(COMMON)
+HOST := $(sort $(wildcard host/*.c)) $(COMMON)
+HEADERS := $(wildcard common/*.h agent/*.h host/*.h)
+
+# ---- what has to be installed ------------------------------------------
+
+# `make check` and the like install what they lack before anything is built.
+DEPS_check := build test
+DEPS_check-long := build test
+DEPS_demo := build
+DEPS_lint := build lint
+DEPS_fuzz := build fuzz
+DEPS_coverage := build fuzz
+DEPS_bench := build test
+DEPS_sanitize := build
+DEPS_images := build test
+DEPS_agent-arm64 := arm64
+DEPS_check-arm64 := build test arm64
+DEPS_deps := build test lint fuzz
+WANTED := $(sort $(foreach goal,$(MAKECMDGOALS),$(DEPS_$(goal))))
+NEED := $(if $(WANTED),$(B)/deps)
+
+.PHONY: all deps $(B)/deps
+deps: $(B)/deps
+$(B)/deps:
+	@sh tests/deps.sh $(WANTED)
+
+# ---- variants: the same sources, compiled in several ways --------------
+
+# $(call variant,DIRECTORY,COMMAND): DIRECTORY/x/y.o from x/y.c or x/y.S
+define variant
+$(1)/%.o: %.c Makefile $(3) | $$(NEED)
+	@mkdir -p $$(@D)
+	$$(call say,CC $$@)
+	$$(Q)$(2) -MMD -MP -c -o $$@ $$<
+$(1)/%.o: %.S Makefile $(3) | $$(NEED)
+	@mkdir -p $$(@D)
+	$$(call say,CC $$@)
+	$$(Q)$(2) -MMD -MP -c -o $$@ $$<
+endef
+
+# $(call objects,DIRECTORY,SOURCES)
+objects = $(patsubst %,$(1)/%.o,$(basename $(2)))
+
+# $(call archive,ARCHIVE,OBJECTS)
+define archive
+$(1): $(2)
+	@rm -f $$@
+	$$(Q)ar rc $$@ $(2)
+endef
+
+SODIUM := $(B)/include/.sodium
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+	-fno-omit-frame-pointer
+AGENT_CFLAGS := $(BASE_FLAGS) $(AGENT_OPT) -ffunction-sections \
+	-fdata-sections -fno-asynchronous-unwind-tables -fno-ident -fno-pie
+HOST_CFLAGS := $(BASE_FLAGS) $(OPT) -fstack-protector-strong \
+	-D_FORTIFY_SOURCE=2 $(CFLAGS)
+ASAN_CFLAGS := $(BASE_FLAGS) -O1 $(SANITIZE)
+FUZZ_CFLAGS := $(BASE_FLAGS) -O1 $(SANITIZE) -fsanitize=fuzzer-no-link
+
+$(eval $(call variant,$(B)/agent,$$(MUSL_CC) $$(AGENT_CFLAGS) \
+	-I$(B)/include,$(SODIUM)))
+$(eval $(call variant,$(B)/host,$$(CC) $$(HOST_CFLAGS) $$(EMBED)))
+$(eval $(call variant,$(B)/asan,$$(CC) $$(ASAN_CFLAGS) $$(EMBED)))
+$(eval $(call variant,$(B)/fuzz,$$(CLANG) $$(FUZZ_CFLAGS)))
+$(eval $(call variant,$(B)/lint,$$(CC) $$(HOST_CFLAGS) $$(EMBED) -Werror))
+
+# musl sees nothing of the system's headers but sodium's.
+$(SODIUM): | $(NEED)
+	@mkdir -p $(B)/include
+	@ln -sfn /usr/include/sodium.h $(B)/include/sodium.h
+	@ln -sfn /usr/include/sodium $(B)/include/sodium
+	@touch $@
+
+# ---- the agent ---------------------------------------------------------
+
+AGENT_BIN := $(B)/agent/sandmux-agent
+AGENT_OBJS := $(call objects,$(B)/agent,$(AGENT) agent/musl/shim.c)
+LIBSODIUM = $(shell $(CC) -print-file-name=libsodium.a)
+STATIC := -static -no-pie -s -Wl,--gc-sections -Wl,--build-id=none -Wl,-z,norelro \
+	-Wl,-z,noseparate-code
+
+# A program without interpreter, within its budget, or none at all.
+define agent_link
+	$(Q)$(1) $(STATIC) -o $@.tmp $(2)
+	@if readelf -lW $@.tmp | grep -q INTERP; then \
+		echo "$@: it has an interpreter: not static" >&2; exit 1; fi
+	@size=$$(stat -c %s $@.tmp); \
+	if [ "$$size" -gt $(AGENT_SIZE_MAX) ]; then \
+		echo "$@: $$size bytes, over $(AGENT_SIZE_MAX)" >&2; \
+		exit 1; fi; echo "$@: $$size bytes"
+	@chmod 0755 $@.tmp
+	@mv -f $@.tmp $@
+endef
+
+.PHONY: agent
+agent: $(AGENT_BIN)
+$(AGENT_BIN): $(AGENT_OBJS)
+	$(call agent_link,$(MUSL_CC),$(AGENT_OBJS) $(LIBSODIUM))
+
+# ---- the same for arm64, by a cross compiler ---------------------------
+
+# musl's headers, start files and library of arm64 come from Debian's
+# musl-dev:arm64; the specs file is what its musl-gcc would use.
+ARM64_BIN := $(B)/agent-arm64/sandmux-agent
+ARM64_OBJS := $(call objects,$(B)/agent-arm64,$(AGENT) agent/musl/shim.c)
+ARM64_MUSL := /usr/lib/aarch64-linux-musl
+ARM64_FLAGS := -nostdinc -isystem /usr/include/aarch64-linux-musl \
+	-isystem $(B)/include -mno-outline-atomics
+$(eval $(call variant,$(B)/agent-arm64,$$(ARM64_CC) $$(AGENT_CFLAGS) \
+	$$(ARM64_FLAGS) -isystem $$(shell $(ARM64_CC) \
+	-print-file-name=include),$(SODIUM)))
+
+.PHONY: agent-arm64
+agent-arm64: $(ARM64_BIN)
+$(ARM64_BIN): $(ARM64_OBJS)
+	$(call agent_link,$(ARM64_CC),-nostdlib -nostartfiles \
+		$(ARM64_MUSL)/crt1.o $(ARM64_MUSL)/crti.o $(ARM64_OBJS) \
+		/usr/lib/$(ARM64_TRIPLE)/libsodium.a -L$(ARM64_MUSL) \
+		-Wl,--start-group -lc -lgcc -Wl,--end-group \
+		$(ARM64_MUSL)/crtn.o)
+
+# ---- the host program --------------------------------------------------
+
+# host/embed.S takes the agents in by these names.
+HAVE_ARM64 := $(if $(filter agent-arm64 check-arm64,$(MAKECMDGOALS)),$(ARM64_BIN),$(wildcard $(ARM64_BIN)))
+EMBED = -DEMBED_AGENT='"$(AGENT_BIN)"' \
+	$(if $(HAVE_ARM64),-DEMBED_AGENT_ARM64='"$(ARM64_BIN)"')
+HOST_BIN := $(B)/host/sandmux
+HOST_LIBS := -lsodium
+EMBED_SRC := $(wildcard host/*.S)
+HOST_OBJS := $(call objects,$(B)/host,$(HOST) $(EMBED_SRC))
+
+.PHONY: host
+host: $(HOST_BIN)
+$(HOST_BIN): $(HOST_OBJS)
+	$(call say,LD $@)
+	$(Q)$(CC) $(LDFLAGS) -pie -o $@.tmp $(HOST_OBJS) $(HOST_LIBS)
+	@mv -f $@.tmp $@
+
+$(patsubst %,%/host/embed.o,$(B)/host $(B)/asan $(B)/lint): \
+	$(AGENT_BIN) $(HAVE_ARM64)
+
+# ---- sanitizer builds (glibc): build/asan/sandmux and sandmux-agent ----
+
+ASAN_OBJS_common := $(call objects,$(B)/asan,$(COMMON))
+ASAN_OBJS_agent := $(call objects,$(B)/asan,$(filter agent/%,$(AGENT)))
+ASAN_OBJS_host := $(call objects,$(B)/asan,$(filter host/%,$(HOST)) \
+	$(EMBED_SRC))
+
+.PHONY: sanitize
+sanitize: $(B)/asan/sandmux $(B)/asan/sandmux-agent
+$(B)/asan/sandmux: $(ASAN_OBJS_host) $(ASAN_OBJS_common)
+	$(call say,LD $@)
+	$(Q)$(CC) $(SANITIZE) -o $@ $^ $(HOST_LIBS)
+$(B)/asan/sandmux-agent: $(ASAN_OBJS_agent) $(ASAN_OBJS_common)
+	$(call say,LD $@)
+	$(Q)$(CC) $(SANITIZE) -o $@ $^ -lsodium
+
+# ---- unit tests (ASan + UBSan) and fuzz replay -------------------------
+
+# tests/unit/test_X.c may use common/, and host/ or agent/ where X is one of
+# their files or begins with host_ or agent_.
+UNIT := $(sort $(wildcard tests/unit/test_*.c))
+FUZZ := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+UNIT_BINS := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT))
+REPLAY_BINS := $(patsubst tests/fuzz/%.c,$(B)/tests/replay/%,$(FUZZ))
+FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(FUZZ))
+
+$(eval $(call archive,$(B)/asan/libcommon.a,$(ASAN_OBJS_common)))
+$(eval $(call archive,$(B)/asan/libagent.a,$(filter-out \
+	%/main.o,$(ASAN_OBJS_agent))))
+$(eval $(call archive,$(B)/asan/libhost.a,$(filter-out \
+	%/main.o,$(ASAN_OBJS_host))))
+
+# $(call side,NAME): host, agent or nothing
+side = $(if $(wildcard common/$(1).c),,$(if \
+	$(filter host_%,$(1))$(wildcard host/$(1).c),host,$(if \
+	$(filter agent_%,$(1))$(wildcard agent/$(1).c),agent)))
+side_of = $(call side,$(patsubst test_%,%,$(patsubst fuzz_%,%,$(basename \
+	$(notdir $(1))))))
+# $(call test_program,BINARY,SOURCE,VARIANT,LINKER,EXTRA OBJECTS,LIBRARIES)
+define test_program
+$(1): $(call objects,$(B)/$(3),$(2) $(5)) $(B)/$(3)/libcommon.a \
+	$(patsubst %,$(B)/$(3)/lib%.a,$(call side_of,$(2)))
+	@mkdir -p $$(@D)
+	$$(call say,LD $$@)
+	$$(Q)$(4) -o $$@ $(call objects,$(B)/$(3),$(2) $(5)) $(patsubst \
+		%,$(B)/$(3)/lib%.a,$(call side_of,$(2))) \
+		$(B)/$(3)/libcommon.a $(6) -lsodium
+$(call objects,$(B)/$(3),$(2)): private BASE_FLAGS += $(patsubst \
+	%,-I%,$(call side_of,$(2)))
+endef
+
+$(foreach t,$(UNIT),$(eval $(call test_program,$(B)/tests/unit/$(basename \
+	$(notdir $(t))),$(t),asan,$$(CC) $$(SANITIZE),,-lcmocka)))
+$(foreach t,$(FUZZ),$(eval $(call test_program,$(B)/tests/replay/$(basename \
+	$(notdir $(t))),$(t),asan,$$(CC) $$(SANITIZE),tests/fuzz/replay.c,)))
+
+# ---- libFuzzer (clang) -------------------------------------------------
+
+FUZZ_OBJS := $(call objects,$(B)/fuzz,$(COMMON))
+$(eval $(call archive,$(B)/fuzz/libcommon.a,$(FUZZ_OBJS)))
+$(eval $(call archive,$(B)/fuzz/libagent.a,$(filter-out %/main.o,$(call \
+	objects,$(B)/fuzz,$(filter agent/%,$(AGENT))))))
+$(eval $(call archive,$(B)/fuzz/libhost.a,$(filter-out %/main.o \
+	%/embed.o,$(call objects,$(B)/fuzz,$(filter host/%,$(HOST))))))
+$(foreach t,$(FUZZ),$(eval $(call test_program,$(B)/tests/fuzz/$(basename \
+	$(notdir $(t))),$(t),fuzz,$$(CLANG) $$(SANITIZE) -fsanitize=fuzzer,,)))
+
+.PHONY: fuzz coverage
+fuzz: $(FUZZ_BINS)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) B=$(B) sh tests/fuzz/run.sh
+coverage: | $(NEED)
+	CLANG=$(CLANG) FLAGS="$(BASE_FLAGS)" B=$(B) sh tests/fuzz/coverage.sh
+
+# ---- the checks --------------------------------------------------------
+
+# Programs of the tests: tests/tools/X.c gives build/tests/tools/X, the
+# stand-in openshell has rules of its own.
+TOOLS := $(sort $(wildcard tests/tools/*.c))
+TOOL_BINS := $(patsubst tests/tools/%.c,$(B)/tests/tools/%,$(TOOLS))
+$(B)/tests/tools/%: tests/tools/%.c Makefile | $(NEED)
+	@mkdir -p $(@D)
+	$(call say,CC $@)
+	$(Q)$(CC) $(BASE_FLAGS) $(OPT) -o $@ $<
+
+STANDIN :=
+-include tests/tools/openshell/standin.mk
+
+TEST_PROGRAMS = all sanitize $(UNIT_BINS) $(REPLAY_BINS) $(TOOL_BINS) \
+	$(STANDIN)
+
+.PHONY: check check-long check-arm64 test-programs
+test-programs: $(TEST_PROGRAMS)
+check: $(TEST_PROGRAMS)
+	@B=$(B) PYTHON=$(PYTHON) sh tests/run.sh
+check-long: $(TEST_PROGRAMS)
+	@B=$(B) PYTHON=$(PYTHON) SANDMUX_LONG=1 sh tests/run.sh
+# The local end-to-end suite with the arm64 agent under qemu-user.
+check-arm64: $(TEST_PROGRAMS) $(ARM64_BIN)
+	@B=$(B) PYTHON=$(PYTHON) sh tests/arm64.sh $(ARM64_BIN)
+
+# ---- lint: warnings are errors, then clang-tidy ------------------------
+
+LINT := $(sort $(AGENT) $(HOST))
+.PHONY: lint
+lint: $(call objects,$(B)/lint,$(LINT)) $(AGENT_BIN)
+	clang-tidy --quiet --warnings-as-errors='*' $(LINT) -- \
+		$(BASE_FLAGS) 2>&1 | sh tests/tidy.sh
+
+# ---- images, bench, demo -----------------------------------------------
+
+.PHONY: images bench demo
+images: $(AGENT_BIN) $(TOOL_BINS)
+	B=$(B) sh tests/images.sh
+
+BENCH := rawlink nullpipe spawnloop
+BENCH_BINS := $(patsubst %,$(B)/bench/%,$(BENCH))
+$(B)/bench/%: tests/bench/%.c $(COMMON) $(SODIUM) Makefile | $(NEED)
+	@mkdir -p $(@D)
+	$(call say,CC $@)
+	$(Q)$(MUSL_CC) $(BASE_FLAGS) -O2 -I$(B)/include -static -s -o $@ $< \
+		agent/musl/shim.c $(LIBSODIUM)
+bench: all $(BENCH_BINS) $(STANDIN)
+	B=$(B) BASE=$(BASE) $(PYTHON) tests/bench/bench.py
+demo: all
+	@B=$(B) sh tests/demo.sh
+
+# ---- install, clean ----------------------------------------------------
+
+.PHONY: install clean
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/sandmux
+	install -m 0755 $(HOST_BIN) $(DESTDIR)$(PREFIX)/bin/.sandmux.tmp
+	mv -f $(DESTDIR)$(PREFIX)/bin/.sandmux.tmp \
+		$(DESTDIR)$(PREFIX)/bin/sandmux
+	install -m 0755 $(AGENT_BIN) \
+		$(DESTDIR)$(PREFIX)/lib/sandmux/.sandmux-agent.tmp
+	mv -f $(DESTDIR)$(PREFIX)/lib/sandmux/.sandmux-agent.tmp \
+		$(DESTDIR)$(PREFIX)/lib/sandmux/sandmux-agent
+clean:
+	rm -rf $(B)
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
