@@ -18,7 +18,7 @@
 #define LINK_TOKEN 32			/* hex digits, without NUL */
 #define LINK_SESSION 32
 #define LINK_VERSIONS 9			/* MMMM-NNNN */
-#define LINK_HELLO 131			/* bytes of a hello */
+#define LINK_HELLO 122			/* bytes of a hello */
 #define LINK_NOISE_MAX 1048576u		/* bytes before READY */
 #define LINK_CANDIDATES 64u		/* hello windows tried */
 #define LINK_HELLO_MS 20000u		/* from the start to READY */

@@ -283,8 +283,12 @@ seal_open(struct seal *seal, uint8_t *out, const uint8_t *sealed, size_t len,
 	if (!seal->derived || len < SEAL_OVERHEAD) {
 		return -1;
 	}
-	return crypto_secretstream_xchacha20poly1305_pull(&seal->in, out, NULL,
-	    &tag, sealed, len, ad, ad_len);
+	if (crypto_secretstream_xchacha20poly1305_pull(&seal->in, out, NULL,
+	    &tag, sealed, len, ad, ad_len) != 0) {
+		return -1;
+	}
+	return tag == crypto_secretstream_xchacha20poly1305_TAG_MESSAGE ?
+	    0 : -1;
 }
 
 void

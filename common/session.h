@@ -26,14 +26,13 @@
 #define SESSION_REQUESTS 256		/* open at once, per session */
 #define SESSION_WINDOW_MIN 8192u	/* bytes reserved for every flow */
 #define SESSION_WINDOW_MAX 1048576u	/* granted to one flow at most */
-#define SESSION_POOL 4194304u		/* bytes granted beyond the minimum */
+#define SESSION_POOL 3145728u		/* bytes granted beyond the minimum */
 #define SESSION_CHUNK 8192u		/* buffered data is kept in these */
 #define SESSION_STORE_BIG 64u		/* frames of up to WIRE_FRAME_MAX */
 #define SESSION_STORE_SMALL 2048u	/* frames of up to SESSION_SMALL */
 #define SESSION_SMALL 192u
 #define SESSION_CAP_MIN 262144u		/* bulk bytes in flight, at least */
 #define SESSION_BULK_AFTER 65536u	/* bytes without running dry */
-#define SESSION_SIGNALS 8u		/* unsent signals of a request */
 
 struct session;
 
@@ -45,9 +44,11 @@ struct session_budget {
 	struct pool chunks;
 	size_t granted;			/* bytes beyond each flow's minimum */
 	unsigned requests;		/* open in all its sessions */
-	struct session_request *body;	/* the one body with full credit */
+	unsigned limit;			/* of requests */
+	struct list bodies;		/* requests whose body is incomplete */
 };
-int session_budget_init(struct session_budget *budget);	/* 0, -1 + errno */
+/* For that many requests at once; 0, or -1 with errno. */
+int session_budget_init(struct session_budget *budget, unsigned limit);
 void session_budget_free(struct session_budget *budget);
 
 /* One frame in the store: the number, then the frame itself. */
@@ -56,6 +57,7 @@ struct session_frame {
 	uint64_t number;
 	uint64_t sent_at;		/* clock.h, 0: not on this link yet */
 	uint64_t delivered;		/* session's count when it was sent */
+	struct session_out *flow;	/* of a pushed frame, until sent */
 	uint32_t length;		/* of bytes[], number included */
 	bool bulk, big;
 	uint8_t bytes[];
@@ -71,20 +73,23 @@ struct session_queue {
 /* A flow towards us. */
 struct session_in {
 	uint64_t received, consumed, granted, total;
+	uint64_t window, mark;		/* size, and where it last grew */
 	struct session_queue queue;
 	bool ended;			/* total is known */
-	bool told;			/* the owner knows of the end */
 	bool drop;			/* nobody reads: count and drop */
 	bool credit_due;
 };
 
 /* A flow from us. */
 struct session_out {
+	struct session_request *req;
 	struct list link;		/* in the session's small or bulk ring */
 	uint64_t sent, limit, burst;
+	unsigned queued;		/* pushed frames not sent yet */
 	bool ready;			/* the owner has data, or the end */
 	bool ending;			/* no more will come; EOF is due */
 	bool ended;			/* EOF was sent */
+	bool unwanted;			/* the far end reads no more */
 };
 
 enum session_state {
@@ -114,13 +119,13 @@ struct session_request {
 	struct list dirty;		/* those with control frames to send */
 	uint8_t *body;			/* owned */
 	uint32_t body_len;
-	struct list body_wait;
+	struct list body_wait;		/* in budget.bodies */
 	struct wire_result result;	/* text and info point to held */
 	uint8_t *held;			/* owned */
-	uint8_t signals[SESSION_SIGNALS];
-	unsigned signal_count;
+	uint64_t signals;		/* a bit for each unsent number */
 	uint16_t rows, columns;
 	bool resize_due, cancel_due, cancelled, result_here, abandoned;
+	bool refused;			/* server: over the budget's limit */
 };
 
 /* What a session tells its owner; ctx is session_config.ctx. */
@@ -134,8 +139,8 @@ struct session_events {
 	/*
 	 * len bytes arrived on in[index].  Returns how many were taken; the
 	 * rest is queued and had later by session_peek().  Called only while
-	 * the queue is empty.  NULL data: more was queued behind what is
-	 * there already.
+	 * the queue is empty: an owner that left something there fetches what
+	 * comes behind it with session_peek() too.
 	 */
 	size_t (*data)(void *ctx, struct session_request *req, unsigned index,
 	    const uint8_t *data, size_t len);
@@ -148,6 +153,9 @@ struct session_events {
 	 */
 	size_t (*pull)(void *ctx, struct session_request *req, unsigned index,
 	    uint8_t *buf, size_t max);
+	/* Nobody reads out[index] any more: pull is not called again. */
+	void (*unwanted)(void *ctx, struct session_request *req,
+	    unsigned index);
 	void (*signal)(void *ctx, struct session_request *req, int number);
 	void (*resize)(void *ctx, struct session_request *req, unsigned rows,
 	    unsigned columns);
@@ -207,10 +215,10 @@ size_t session_peek(const struct session_request *req, unsigned index,
     const uint8_t **data);
 /* n bytes of the queue are done with. */
 void session_consume(struct session_request *req, unsigned index, size_t n);
-/* Nobody reads in[index] any more: its bytes are counted and dropped. */
+/* Nobody reads in[index] any more: the far end is told, bytes are dropped. */
 void session_drop(struct session_request *req, unsigned index);
 
-/* Opener: to the server.  A ninth unsent signal is dropped. */
+/* Opener: to the server, 1 to 63; a number still unsent is sent once. */
 void session_signal(struct session_request *req, int number);
 void session_resize(struct session_request *req, unsigned rows,
     unsigned columns);
@@ -221,9 +229,10 @@ void session_abandon(struct session_request *req);
 void session_forget(struct session_request *req);
 
 /*
- * Server: end the request.  Both out flows must be ended (totals are filled
- * in here, from all that pull delivered or will deliver, so call it after
- * the sources are dry).  result's text and info are copied.
+ * Server: end the request, once, after pull or push have delivered all of
+ * both out flows: totals are what was delivered until now.  result's text
+ * and info are copied.  req is gone after its closed event, which may come
+ * in any later call into the session.
  */
 void session_result(struct session_request *req,
     const struct wire_result *result);
@@ -255,12 +264,11 @@ int session_receive(struct session *session, uint64_t number,
 int session_acked(struct session *session, uint64_t next,
     struct error *error);
 
-/* Whether session_next() would return a frame. */
-bool session_pending(struct session *session);
-
 /*
  * The next frame to send, NULL if there is none now.  It stays valid until
- * the next call into the session (stored = false) or its ACK.
+ * the next call of this function (stored = false) or its ACK.  What makes a
+ * frame possible again is always an event of the owner's loop (data, credit,
+ * ACK), so a carrier asks once each turn and needs no other wake-up.
  */
 const struct session_frame *session_next(struct session *session);
 

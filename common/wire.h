@@ -31,7 +31,7 @@
 #define WIRE_TEXT_MAX 1024		/* an error's or log line's text */
 #define WIRE_INFO_MAX 16384		/* what a RESULT carries beside it */
 #define WIRE_PATH_MAX 4096		/* a path or a directory */
-#define WIRE_ITEMS_MAX 65536		/* items in one list */
+#define WIRE_ITEMS_MAX 32768		/* items in one list */
 #define WIRE_ARGS_MAX 1048576		/* arguments + environment */
 #define WIRE_BODY_MAX (WIRE_ARGS_MAX + 524288)
 #define WIRE_READY_BYTES 64		/* READY is padded to this */
@@ -180,6 +180,7 @@ struct wire_credit {
 	uint8_t channel;
 	uint64_t limit;			/* offsets below it may be sent */
 };
+#define WIRE_UNWANTED UINT64_MAX	/* CREDIT.limit: nobody reads */
 
 struct wire_eof {
 	uint32_t request;
@@ -232,7 +233,8 @@ struct wire_hello {
 };
 
 enum wire_hello_flags {
-	WIRE_HELLO_SAME_AGENT = 1	/* refuse a new, unproven agent */
+	WIRE_HELLO_SAME_AGENT = 1,	/* refuse a new, unproven agent */
+	WIRE_HELLO_STOP_IF_IDLE = 2	/* a newer program takes over */
 };
 
 struct wire_welcome {
