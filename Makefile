@@ -21,9 +21,13 @@ OPT ?= -O2
 AGENT_OPT ?= -Os
 AGENT_SIZE_MAX ?= 307200
 FUZZ_SECONDS ?= 600
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 
 VERSION := 0.1.0
 
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(JOBS)
+endif
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -255,18 +259,19 @@ $(foreach t,$(FUZZ),$(eval $(call test_program,$(B)/tests/fuzz/$(basename \
 fuzz: $(FUZZ_BINS)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) B=$(B) sh tests/fuzz/run.sh
 coverage: | $(NEED)
-	CLANG=$(CLANG) FLAGS="$(BASE_FLAGS)" B=$(B) sh tests/fuzz/coverage.sh
+	CLANG=$(CLANG) B=$(B) sh tests/fuzz/coverage.sh
 
 # ---- the checks --------------------------------------------------------
 
-# Programs of the tests: tests/tools/X.c gives build/tests/tools/X, the
-# stand-in openshell has rules of its own.
+# Programs of the tests: tests/tools/X.c gives build/tests/tools/X, static,
+# so that it runs in any container; the stand-in openshell has rules of its
+# own.
 TOOLS := $(sort $(wildcard tests/tools/*.c))
 TOOL_BINS := $(patsubst tests/tools/%.c,$(B)/tests/tools/%,$(TOOLS))
 $(B)/tests/tools/%: tests/tools/%.c Makefile | $(NEED)
 	@mkdir -p $(@D)
 	$(call say,CC $@)
-	$(Q)$(CC) $(BASE_FLAGS) $(OPT) -o $@ $<
+	$(Q)$(MUSL_CC) $(BASE_FLAGS) $(OPT) -static -s -o $@ $<
 
 STANDIN :=
 -include tests/tools/openshell/standin.mk

@@ -10,7 +10,8 @@ set -u
 packages() {
 	case $1 in
 	build)	echo gcc libc6-dev binutils make musl-tools libsodium-dev ;;
-	test)	echo python3 python3-pytest libcmocka-dev busybox-static \
+	test)	echo python3 python3-pytest python3-pytest-timeout \
+			libcmocka-dev busybox-static \
 			debootstrap strace procps ;;
 	lint)	echo clang-tidy libcmocka-dev ;;
 	fuzz)	echo clang llvm ;;

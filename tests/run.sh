@@ -1,0 +1,122 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# run.sh: every test, one after the other; `make check` calls it.
+#
+# The last line is "N passed, N failed", and ", N skipped" where there were
+# any; the exit status is 0 only if none failed and some passed.
+# B: the build directory.  PYTHON: the one with pytest.  SANDMUX_LONG=1: the
+# full counts.  SUITES: only these directories of pytest suites.
+set -u
+cd "$(dirname "$0")/.." || exit
+B=${B:-build}
+PYTHON=${PYTHON:-/usr/bin/python3}
+case $B in /*) ;; *) B=$PWD/$B ;; esac
+SANDMUX_BUILD=$B
+export SANDMUX_BUILD SANDMUX_LONG="${SANDMUX_LONG:-}"
+# LeakSanitizer cannot look into processes that are not dumpable.
+ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-}
+UBSAN_OPTIONS=print_stacktrace=1:${UBSAN_OPTIONS:-}
+export ASAN_OPTIONS UBSAN_OPTIONS
+PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/sandmux-check.XXXXXX") || exit
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+passed=0 failed=0 skipped=0
+long=${SANDMUX_LONG:+10}
+
+# count WORD FILE: the sum of cmocka's "[  WORD  ] N test(s)" lines
+count() {
+	sed -n "s/^\[  $1 \] \([0-9][0-9]*\) test.*/\1/p" "$2" |
+		awk '{ n += $1 } END { print n + 0 }'
+}
+
+# finish NAME STATUS LOG: one test program's counts
+finish() {
+	p=$(count 'PASSED ' "$3") f=$(count 'FAILED ' "$3")
+	s=$(count 'SKIPPED' "$3")
+	if [ "$2" = 0 ] && [ "$p$f$s" = 000 ]; then
+		p=1
+	elif [ "$2" = 77 ] && [ "$p$f$s" = 000 ]; then
+		s=1
+	elif [ "$2" != 0 ] && [ "$f" = 0 ]; then
+		f=1
+	fi
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+	if [ "$f" != 0 ]; then
+		echo "FAILED $1 (status $2)"
+		tail -n 200 "$3"
+	elif [ "$2" = 77 ]; then
+		echo "skipped $1: $(tail -n 1 "$3")"
+	else
+		echo "ok $1"
+	fi
+}
+
+# run NAME SECONDS COMMAND...
+run() {
+	name=$1 limit=$2
+	shift 2
+	timeout -k 10 "$((limit * ${long:-1}))" "$@" >"$work/log" 2>&1 \
+		</dev/null
+	finish "$name" $? "$work/log"
+}
+
+# suite DIRECTORY: the pytest files in it
+suite() {
+	echo "== $1"
+	rm -f "$work/junit.xml"
+	timeout -k 10 "$((1200 * ${long:-1}))" "$PYTHON" -m pytest -q -rsx \
+		-p no:cacheprovider -o "junit_family=xunit2" \
+		-o "timeout=$((180 * ${long:-1}))" \
+		--junitxml="$work/junit.xml" "$1" </dev/null
+	status=$?
+	# 5: no test there at all
+	[ $status = 5 ] && return
+	set -- "$1" $("$PYTHON" - "$work/junit.xml" <<'END'
+import sys
+import xml.etree.ElementTree as tree
+
+try:
+    suites = list(tree.parse(sys.argv[1]).getroot().iter("testsuite"))
+except (OSError, tree.ParseError):
+    print(0, 1, 0)
+    sys.exit()
+total, bad, skipped = (
+    sum(sum(int(s.get(k, 0)) for k in keys) for s in suites)
+    for keys in (["tests"], ["failures", "errors"], ["skipped"]))
+print(max(total - bad - skipped, 0), bad, skipped)
+END
+)
+	[ $status != 0 ] && [ "$3" = 0 ] && set -- "$1" "$2" 1 "$4"
+	passed=$((passed + $2)) failed=$((failed + $3))
+	skipped=$((skipped + $4))
+}
+
+if [ -z "${SUITES:-}" ]; then
+	for source in tests/unit/test_*.c; do
+		[ -e "$source" ] || continue
+		name=$(basename "$source" .c)
+		run "unit/$name" 120 "$B/tests/unit/$name"
+	done
+	for source in tests/fuzz/fuzz_*.c; do
+		[ -e "$source" ] || continue
+		name=$(basename "$source" .c)
+		run "replay/$name" 300 "$B/tests/replay/$name" \
+			"tests/fuzz/corpus/$name"
+	done
+	for script in tests/run/[0-9]*.sh; do
+		[ -e "$script" ] || continue
+		run "$script" 300 sh "$script"
+	done
+fi
+for found in ${SUITES:-$(find tests -name 'test_*.py' -exec dirname {} + |
+	sort -u)}; do
+	suite "$found"
+done
+
+line="$passed passed, $failed failed"
+[ "$skipped" = 0 ] || line="$line, $skipped skipped"
+echo "$line"
+[ "$failed" = 0 ] && [ "$passed" != 0 ]
