@@ -168,7 +168,7 @@ static const struct {
 	    "%s" },
 	[WIRE_STEP_LINK] = { "link", "link lost, outcome unknown: %s" },
 	[WIRE_STEP_START] = { "start", "cannot start: %s" },
-	[WIRE_STEP_TARGET] = { "target", "unknown target: %s" },
+	[WIRE_STEP_TARGET] = { "target", "target %s" },
 	[WIRE_STEP_PROTOCOL] = { "protocol", "protocol broken: %s" },
 	[WIRE_STEP_UNTRUSTED] = { "untrusted", "refused a new, unproven agent: "
 	    "%s" },

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#include "options.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "quote.h"
+
+#define OPTIONS_FAR 99u
+#define OPTIONS_WORD 32u
+
+unsigned
+options_distance(const char *a, const char *b)
+{
+	unsigned row[OPTIONS_WORD + 1], last, here, i, j, best;
+	size_t n = strlen(a), m = strlen(b);
+
+	if (n > OPTIONS_WORD || m > OPTIONS_WORD) {
+		return OPTIONS_FAR;
+	}
+	for (j = 0; j <= m; j++) {
+		row[j] = j;
+	}
+	for (i = 1; i <= n; i++) {
+		last = row[0];
+		row[0] = i;
+		for (j = 1; j <= m; j++) {
+			here = row[j];
+			best = last + (a[i - 1] != b[j - 1]);
+			best = here + 1 < best ? here + 1 : best;
+			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+			row[j] = best;
+			last = here;
+		}
+	}
+	return row[m];
+}
+
+static bool
+is_last(const struct options_entry *entry)
+{
+	return entry->id == 0;
+}
+
+/* The known long option most like name; NULL if none is near. */
+static const char *
+nearest(const struct options_entry *table, const char *name)
+{
+	const struct options_entry *entry;
+	const char *found = NULL;
+	unsigned distance, best = (unsigned)strlen(name) / 2 + 1;
+
+	for (entry = table; !is_last(entry); entry++) {
+		if (entry->name == NULL || entry->kind == OPTIONS_LATER) {
+			continue;
+		}
+		distance = options_distance(name, entry->name);
+		if (strlen(name) >= 3 &&
+		    strncmp(entry->name, name, strlen(name)) == 0) {
+			distance = 0;
+		}
+		if (distance < best) {
+			best = distance;
+			found = entry->name;
+		}
+	}
+	return found;
+}
+
+static int
+unknown_long(const struct options *o, const char *name, struct error *error)
+{
+	const char *near = nearest(o->table, name);
+	char shown[96];
+
+	quote_text(shown, sizeof(shown), name);
+	if (near == NULL) {
+		error_set(error, WIRE_STEP_USAGE, 0, "unknown option --%s; "
+		    "see sandmux %s --help", shown, o->argv[0]);
+	} else {
+		error_set(error, WIRE_STEP_USAGE, 0, "unknown option --%s; "
+		    "did you mean --%s?", shown, near);
+	}
+	return -1;
+}
+
+static int
+unknown_short(const struct options *o, const char *at, struct error *error)
+{
+	const struct options_entry *entry;
+	const char *word = o->argv[o->at] + 1, *near;
+	char shown[16];
+	int other = *at ^ 0x20;
+
+	quote_bytes(shown, sizeof(shown), (const uint8_t *)at, 1);
+	for (entry = o->table; !is_last(entry); entry++) {
+		if (entry->id == other && entry->kind != OPTIONS_LATER) {
+			error_set(error, WIRE_STEP_USAGE, 0, "unknown option "
+			    "-%s; did you mean -%c?", shown, other);
+			return -1;
+		}
+	}
+	near = at == word ? nearest(o->table, word) : NULL;
+	if (near != NULL && strlen(word) > 1) {
+		error_set(error, WIRE_STEP_USAGE, 0, "unknown option -%s; "
+		    "did you mean --%s?", shown, near);
+		return -1;
+	}
+	error_set(error, WIRE_STEP_USAGE, 0, "unknown option -%s; see "
+	    "sandmux %s --help", shown, o->argv[0]);
+	return -1;
+}
+
+static int
+later(const struct options_entry *entry, struct error *error)
+{
+	if (entry->id < 256) {
+		error_set(error, WIRE_STEP_USAGE, 0, "-%c, --%s: not in this "
+		    "version yet", entry->id, entry->name);
+	} else {
+		error_set(error, WIRE_STEP_USAGE, 0, "--%s: not in this "
+		    "version yet", entry->name);
+	}
+	return -1;
+}
+
+static int
+long_option(struct options *o, struct error *error)
+{
+	const char *name = o->argv[o->at] + 2;
+	const char *equals = strchr(name, '=');
+	size_t len = equals == NULL ? strlen(name) : (size_t)(equals - name);
+	const struct options_entry *entry;
+	char word[OPTIONS_WORD * 2] = "";
+
+	for (entry = o->table; !is_last(entry); entry++) {
+		if (entry->name != NULL && strlen(entry->name) == len &&
+		    memcmp(entry->name, name, len) == 0) {
+			break;
+		}
+	}
+	if (is_last(entry)) {
+		memcpy(word, name, len < sizeof(word) ? len :
+		    sizeof(word) - 1);
+		return unknown_long(o, word, error);
+	}
+	if (entry->kind == OPTIONS_LATER) {
+		return later(entry, error);
+	}
+	if (entry->kind == OPTIONS_FLAG && equals != NULL) {
+		error_set(error, WIRE_STEP_USAGE, 0, "--%s takes no value",
+		    entry->name);
+		return -1;
+	}
+	o->at++;
+	o->value = equals == NULL ? NULL : equals + 1;
+	if (entry->kind == OPTIONS_VALUE && equals == NULL) {
+		if (o->at >= o->argc) {
+			error_set(error, WIRE_STEP_USAGE, 0,
+			    "--%s needs a value", entry->name);
+			return -1;
+		}
+		o->value = o->argv[o->at++];
+	}
+	return entry->id;
+}
+
+static int
+short_option(struct options *o, struct error *error)
+{
+	const struct options_entry *entry;
+	const char *at = o->more;
+
+	for (entry = o->table; !is_last(entry); entry++) {
+		if (entry->id == *at && entry->id < 256) {
+			break;
+		}
+	}
+	if (is_last(entry)) {
+		return unknown_short(o, at, error);
+	}
+	if (entry->kind == OPTIONS_LATER) {
+		return later(entry, error);
+	}
+	if (entry->kind == OPTIONS_FLAG) {
+		o->more = at[1] == '\0' ? NULL : at + 1;
+		o->at += at[1] == '\0';
+		return entry->id;
+	}
+	o->more = NULL;
+	o->at++;
+	if (at[1] != '\0') {
+		o->value = at[1] == '=' ? at + 2 : at + 1;
+	} else if (o->at < o->argc) {
+		o->value = o->argv[o->at++];
+	} else {
+		error_set(error, WIRE_STEP_USAGE, 0, "-%c needs a value", *at);
+		return -1;
+	}
+	return entry->id;
+}
+
+int
+options_next(struct options *o, struct error *error)
+{
+	const char *word;
+
+	o->value = NULL;
+	if (o->more != NULL) {
+		return short_option(o, error);
+	}
+	if (o->at == 0) {
+		o->at = 1;
+	}
+	if (o->at >= o->argc) {
+		return 0;
+	}
+	word = o->argv[o->at];
+	if (word[0] != '-' || word[1] == '\0') {
+		return 0;
+	}
+	if (strcmp(word, "--") == 0) {
+		o->at++;
+		return 0;
+	}
+	if (word[1] == '-') {
+		return long_option(o, error);
+	}
+	o->more = word + 1;
+	return short_option(o, error);
+}
+
+void
+options_skip_dashes(struct options *o)
+{
+	if (o->at < o->argc && strcmp(o->argv[o->at], "--") == 0) {
+		o->at++;
+	}
+}
+
+/* ---- values --------------------------------------------------------- */
+
+static int
+bad_value(const char *text, const char *what, const char *want,
+    struct error *error)
+{
+	char shown[64];
+
+	quote_text(shown, sizeof(shown), text);
+	error_set(error, WIRE_STEP_USAGE, 0, "%s: \"%s\" is not %s", what,
+	    shown, want);
+	return -1;
+}
+
+int
+options_number(const char *text, const char *what, uint64_t max,
+    uint64_t *value, struct error *error)
+{
+	const char *at = text;
+	uint64_t digit;
+
+	for (*value = 0; *at >= '0' && *at <= '9'; at++) {
+		digit = (uint64_t)(*at - '0');
+		if (*value > (max - digit) / 10) {
+			return bad_value(text, what, "in its range", error);
+		}
+		*value = *value * 10 + digit;
+	}
+	if (*at != '\0' || at == text) {
+		return bad_value(text, what, "a number", error);
+	}
+	return 0;
+}
+
+int
+options_duration(const char *text, const char *what, uint64_t *ms,
+    struct error *error)
+{
+	static const char want[] = "a time; write 30, 1.5s, 2m, 300ms or 1h";
+	static const struct {
+		const char *name;
+		uint64_t us;
+	} units[] = {
+		{ "", 1000000 }, { "s", 1000000 }, { "ms", 1000 },
+		{ "m", 60000000 }, { "h", 3600000000u }
+	};
+	uint64_t whole = 0, part = 0, scale = 1;
+	const char *at = text;
+	size_t i, digits = 0;
+
+	for (; *at >= '0' && *at <= '9' && digits < 9; at++, digits++) {
+		whole = whole * 10 + (uint64_t)(*at - '0');
+	}
+	if (*at == '.') {
+		for (at++; *at >= '0' && *at <= '9'; at++) {
+			digits++;
+			if (scale < 1000000) {
+				part = part * 10 + (uint64_t)(*at - '0');
+				scale *= 10;
+			}
+		}
+	}
+	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (digits > 0 && strcmp(at, units[i].name) == 0) {
+			*ms = (whole * units[i].us + part * units[i].us /
+			    scale + 999) / 1000;
+			return 0;
+		}
+	}
+	return bad_value(text, what, want, error);
+}
