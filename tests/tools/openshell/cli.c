@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* cli: the stand-in `openshell` program; picks the command. */
+#include "cli.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int
+cli_usage(const char *what, const char *arg)
+{
+	(void)fprintf(stderr, "error: %s%s%s%s\n\nFor more information, try "
+	    "'--help'.\n", what, arg != NULL ? " '" : "",
+	    arg != NULL ? arg : "", arg != NULL ? "'" : "");
+	return 2;
+}
+
+int
+cli_error(const char *code, const char *message)
+{
+	if (*code != '\0') {
+		(void)fprintf(stderr, "Error:   \xc3\x97 status: %s, "
+		    "message: \"%s\"\n", code, message);
+	} else {
+		(void)fprintf(stderr, "Error:   \xc3\x97 %s\n", message);
+	}
+	return 1;
+}
+
+int
+cli_fail(const struct wire_buf *b)
+{
+	struct wire_cur c = { b->p, b->len, 0 };
+	const char *code = wire_get_str(&c);
+	const char *message = wire_get_str(&c);
+
+	return cli_error(code, message);
+}
+
+int
+cli_option(int argc, char **argv, int *i, const char *const names[2],
+    const char **value)
+{
+	const char *a = argv[*i];
+	size_t n;
+	int k;
+
+	for (k = 0; k < 2; k++) {
+		n = strlen(names[k]);
+		if (n == 0 || strncmp(a, names[k], n) != 0) {
+			continue;
+		}
+		if (a[n] == '\0') {
+			if (*i + 1 >= argc) {
+				return -1;
+			}
+			*value = argv[++*i];
+			return 1;
+		}
+		if (a[n] == '=') {
+			*value = a + n + 1;
+			return 1;
+		}
+		if (a[1] != '-') {	/* -nNAME */
+			*value = a + n;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+int
+cli_global(int argc, char **argv, int *i)
+{
+	static const char *const valued[][2] = {
+		{ "--gateway", "-g" }, { "--gateway-endpoint", "" },
+		{ "--workspace", "" },
+	};
+	const char *v;
+	size_t k;
+
+	if (strcmp(argv[*i], "-v") == 0 ||
+	    strcmp(argv[*i], "--verbose") == 0 ||
+	    strcmp(argv[*i], "--gateway-insecure") == 0) {
+		return 1;
+	}
+	for (k = 0; k < sizeof(valued) / sizeof(valued[0]); k++) {
+		if (cli_option(argc, argv, i, valued[k], &v) == 1) {
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int
+is_help(const char *s)
+{
+	return strcmp(s, "--help") == 0 || strcmp(s, "-h") == 0 ||
+	    strcmp(s, "help") == 0;
+}
+
+static int
+sandbox(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*run)(int, char **);
+	} table[] = {
+		{ "exec", cli_exec }, { "create", cli_create },
+		{ "delete", cli_delete }, { "list", cli_list },
+		{ "get", cli_get },
+	};
+	size_t k;
+
+	if (argc < 1) {
+		(void)cli_print_help(CLI_HELP_SANDBOX);
+		return 2;
+	}
+	if (is_help(argv[0])) {
+		return cli_print_help(CLI_HELP_SANDBOX);
+	}
+	for (k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
+		if (strcmp(argv[0], table[k].name) == 0) {
+			return table[k].run(argc - 1, argv + 1);
+		}
+	}
+	return cli_usage("unrecognized subcommand", argv[0]);
+}
+
+int
+main(int argc, char **argv)
+{
+	int i = 1;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	while (i < argc && cli_global(argc, argv, &i)) {
+		i++;
+	}
+	if (i >= argc) {
+		(void)cli_print_help(CLI_HELP_ROOT);
+		return 2;
+	}
+	if (is_help(argv[i])) {
+		return cli_print_help(CLI_HELP_ROOT);
+	}
+	if (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-V") == 0) {
+		(void)puts("openshell 0.0.111-standin");
+		return 0;
+	}
+	if (strcmp(argv[i], "sandbox") == 0 || strcmp(argv[i], "sb") == 0) {
+		return sandbox(argc - i - 1, argv + i + 1);
+	}
+	if (strcmp(argv[i], "standin") == 0) {
+		return cli_standin(argc - i - 1, argv + i + 1);
+	}
+	return cli_usage("unrecognized subcommand", argv[i]);
+}
