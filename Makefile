@@ -164,8 +164,7 @@ $(ARM64_BIN): $(ARM64_OBJS)
 	$(call agent_link,$(ARM64_CC),-nostdlib -nostartfiles \
 		$(ARM64_MUSL)/crt1.o $(ARM64_MUSL)/crti.o $(ARM64_OBJS) \
 		/usr/lib/$(ARM64_TRIPLE)/libsodium.a -L$(ARM64_MUSL) \
-		-Wl,--start-group -lc -lgcc -Wl,--end-group \
-		$(ARM64_MUSL)/crtn.o)
+		-lc -lgcc -lc $(ARM64_MUSL)/crtn.o)
 
 # ---- the host program --------------------------------------------------
 
@@ -292,10 +291,15 @@ check-arm64: $(TEST_PROGRAMS) $(ARM64_BIN)
 # ---- lint: warnings are errors, then clang-tidy ------------------------
 
 LINT := $(sort $(AGENT) $(HOST))
+TIDY := $(patsubst %,$(B)/lint/%.tidy,$(LINT))
 .PHONY: lint
-lint: $(call objects,$(B)/lint,$(LINT)) $(AGENT_BIN)
-	clang-tidy --quiet --warnings-as-errors='*' $(LINT) -- \
-		$(BASE_FLAGS) 2>&1 | sh tests/tidy.sh
+lint: $(call objects,$(B)/lint,$(LINT)) $(TIDY)
+$(B)/lint/%.c.tidy: %.c .clang-tidy $(HEADERS) | $(NEED)
+	@mkdir -p $(@D)
+	$(call say,TIDY $<)
+	$(Q)clang-tidy --quiet $< -- $(BASE_FLAGS) >$@.tmp 2>&1 || \
+		{ grep -v 'warnings generated' $@.tmp; exit 1; }
+	@mv $@.tmp $@
 
 # ---- images, bench, demo -----------------------------------------------
 
