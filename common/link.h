@@ -59,6 +59,14 @@ struct link_config {
  */
 int link_prepare(struct link_config *config);
 
+/* Our range as VERSIONS; the highest version in common with theirs, or 0. */
+void link_our_versions(char out[LINK_VERSIONS + 1]);
+unsigned link_common_version(const char *theirs);
+
+/* An agent's hello for these terms, with this public key. */
+void link_format_hello(const struct link_terms *terms, const uint8_t *key,
+    uint8_t out[LINK_HELLO]);
+
 /* Parse argv's five words (agent); 0, or -1: *what names the bad word. */
 int link_parse_terms(struct link_terms *terms, char *const words[5],
     const char **what);

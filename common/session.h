@@ -132,7 +132,8 @@ struct session_request {
 struct session_events {
 	/*
 	 * Server: a request and its whole body (body[len], valid during the
-	 * call).  Answer now or later with session_result().
+	 * call).  Answer now or later with session_result().  What came on
+	 * in[1] before is in its queue.
 	 */
 	void (*opened)(void *ctx, struct session_request *req,
 	    const uint8_t *body, uint32_t len);
@@ -213,7 +214,10 @@ bool session_hungry(const struct session_request *req, unsigned index);
 /* The next contiguous queued bytes of in[index]; 0 if there are none. */
 size_t session_peek(const struct session_request *req, unsigned index,
     const uint8_t **data);
-/* n bytes of the queue are done with. */
+/*
+ * n bytes of the queue are done with.  On an opener this and session_drop()
+ * may call the result event, after which req may be gone.
+ */
 void session_consume(struct session_request *req, unsigned index, size_t n);
 /* Nobody reads in[index] any more: the far end is told, bytes are dropped. */
 void session_drop(struct session_request *req, unsigned index);

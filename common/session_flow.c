@@ -216,8 +216,9 @@ session_consume(struct session_request *req, unsigned index, size_t n)
 	session_check_result(req);
 }
 
+/* The same without a look at the result; for two flows in a row. */
 void
-session_drop(struct session_request *req, unsigned index)
+session_in_drop(struct session_request *req, unsigned index)
 {
 	struct session_in *in = &req->in[index];
 	size_t n = in->queue.length;
@@ -229,6 +230,12 @@ session_drop(struct session_request *req, unsigned index)
 	in->drop = true;
 	queue_remove(req->session->config.budget, &in->queue, n);
 	consume(req, in, n);
+}
+
+void
+session_drop(struct session_request *req, unsigned index)
+{
+	session_in_drop(req, index);
 	session_check_result(req);
 }
 
@@ -315,7 +322,8 @@ take(struct session_request *req, unsigned index, struct wire_bytes bytes,
 		consume(req, in, bytes.len);
 		return 0;
 	}
-	if (in->queue.length == 0) {
+	/* What comes before the body is complete waits in the queue. */
+	if (in->queue.length == 0 && req->state == SESSION_RUNNING) {
 		taken = s->config.events->data(s->config.ctx, req, index,
 		    bytes.at, bytes.len);
 	}

@@ -66,6 +66,7 @@ int session_in_data(struct session_request *req, unsigned index,
     uint64_t offset, struct wire_bytes bytes, struct error *error);
 int session_in_end(struct session_request *req, unsigned index,
     uint64_t total, struct error *error);
+void session_in_drop(struct session_request *req, unsigned index);
 void session_body_turn(struct session_budget *budget);
 
 /* session_send.c */

@@ -1,0 +1,691 @@
+/* SPDX-License-Identifier: MIT */
+/* link.c - one sealed link: records in and out, keepalive, its end. */
+#include "link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "link_private.h"
+
+#define RECORD_MIN (SEAL_OVERHEAD + WIRE_NUMBER + 1)
+#define RECORD_MAX (SEAL_OVERHEAD + WIRE_RECORD_PLAIN)
+#define OUT_FULL 65536u			/* seal no more than this at once */
+#define TURN_WRITES 8u			/* then others get the loop */
+#define TURN_READS 4u
+#define ACK_DRY 16384u			/* unacknowledged, input ran dry */
+#define ACK_FULL 65536u
+#define ACK_LATE (5 * CLOCK_MS)
+#define RESUME_MS 10000u		/* agent: READY to RESUME */
+#define PING_LEAST 100u			/* what an agent accepts, in ms */
+
+_Static_assert(LINK_OUT >= OUT_FULL + LINK_RECORD + RECORD_MAX,
+    "room for link frames and one more record");
+
+int
+link_prepare(struct link_config *config)
+{
+	uint8_t token[LINK_TOKEN / 2];
+
+	config->seal = seal_new(SEAL_HOST);
+	if (config->seal == NULL) {
+		return -1;
+	}
+	seal_random(token, sizeof(token));
+	seal_hex(token, sizeof(token), config->terms.token);
+	memcpy(config->terms.host_key, seal_public(config->seal), SEAL_KEY);
+	return 0;
+}
+
+static struct link *
+link_new(struct link_config *config, enum seal_role role)
+{
+	struct link *link = mmap(NULL, sizeof(*link), PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (link == MAP_FAILED) {
+		return NULL;
+	}
+	link->role = role;
+	link->terms = config->terms;
+	link->session = config->session;
+	link->secret = config->secret;
+	link->seal = config->seal;
+	link->in = config->in;
+	link->out = config->out;
+	link->ping = (config->ping_ms ? config->ping_ms : LINK_PING_MS) *
+	    (uint64_t)CLOCK_MS;
+	link->dead = (config->dead_ms ? config->dead_ms : LINK_DEAD_MS) *
+	    (uint64_t)CLOCK_MS;
+	link->turn = link->heard = clock_now();
+	link->ack_at = CLOCK_NEVER;
+	link->in_slot = link->out_slot = POLLSET_NONE;
+	return link;
+}
+
+struct link *
+link_new_host(struct link_config *config)
+{
+	struct link *link = link_new(config, SEAL_HOST);
+	int saved = errno;
+
+	if (link == NULL) {
+		seal_free(config->seal);
+		close(config->in);
+		if (config->out != config->in) {
+			close(config->out);
+		}
+		errno = saved;
+		return NULL;
+	}
+	link->state = LINK_HELLO_WAIT;
+	link->deadline = link->turn + LINK_HELLO_MS * (uint64_t)CLOCK_MS;
+	return link;
+}
+
+struct link *
+link_new_agent(struct link_config *config)
+{
+	struct link *link;
+
+	config->seal = seal_new(SEAL_CORE);
+	link = config->seal == NULL ? NULL : link_new(config, SEAL_CORE);
+	if (link == NULL) {
+		seal_free(config->seal);
+		close(config->in);
+		close(config->out);
+		return NULL;
+	}
+	link->state = LINK_RESUME_WAIT;
+	link->deadline = link->turn + RESUME_MS * (uint64_t)CLOCK_MS;
+	link_hello_send(link, config->unlinked);
+	link_flush(link);
+	return link;
+}
+
+void
+link_free(struct link *link)
+{
+	int saved = errno;
+
+	if (link == NULL) {
+		return;
+	}
+	seal_free(link->seal);
+	close(link->in);
+	if (link->out != link->in) {
+		close(link->out);
+	}
+	munmap(link, sizeof(*link));
+	errno = saved;
+}
+
+void
+link_wipe(struct link *link)
+{
+	if (link != NULL) {
+		seal_wipe(link->seal);
+		close(link->in);
+		close(link->out);
+	}
+}
+
+/* ---- ends ------------------------------------------------------------- */
+
+static void
+end(struct link *link, enum link_state state)
+{
+	if (link->state < LINK_CLOSED) {
+		link->state = state;
+		session_detach(link->session);
+	}
+}
+
+void
+link_fail(struct link *link, enum wire_step step, int number,
+    const char *what)
+{
+	if (link->state < LINK_CLOSED) {
+		error_set(&link->error, step, number, "%s", what);
+		end(link, LINK_FAILED);
+	}
+}
+
+/* Name what stands where a record should, escaped: it may be a login file's. */
+static void
+fail_stream(struct link *link, const char *what)
+{
+	char text[200];
+	size_t i, at = 0;
+
+	for (i = link->in_start; i < link->in_end && at < sizeof(text) - 5;
+	    i++) {
+		uint8_t c = link->in_buf[i];
+
+		at += (size_t)snprintf(text + at, sizeof(text) - at,
+		    c >= ' ' && c < 127 && c != '\\' ? "%c" : "\\x%02x", c);
+	}
+	text[at] = '\0';
+	if (link->state < LINK_CLOSED) {
+		error_set(&link->error, WIRE_STEP_LINK, 0, "%s; the link "
+		    "went on with \"%s\"", what, text);
+		end(link, LINK_FAILED);
+	}
+}
+
+/* ---- sealing ---------------------------------------------------------- */
+
+void
+link_seal(struct link *link, const uint8_t *plain, size_t len)
+{
+	uint8_t *at = link->out_buf + link->out_end;
+	size_t n = len + SEAL_OVERHEAD;
+
+	at[0] = (uint8_t)(n >> 24);
+	at[1] = (uint8_t)(n >> 16);
+	at[2] = (uint8_t)(n >> 8);
+	at[3] = (uint8_t)n;
+	if (seal_push(link->seal, at + LINK_RECORD, plain, len, at,
+	    LINK_RECORD) == -1) {
+		link_fail(link, WIRE_STEP_LINK, 0, "a record was not sealed");
+		return;
+	}
+	link->out_end += LINK_RECORD + n;
+}
+
+void
+link_seal_message(struct link *link, const struct wire *msg)
+{
+	uint8_t plain[128] = { 0 };	/* link frames carry number 0 */
+	size_t len;
+
+	if (wire_encode(msg, plain + WIRE_NUMBER, sizeof(plain) - WIRE_NUMBER,
+	    &len) == WIRE_OK) {
+		link_seal(link, plain, len + WIRE_NUMBER);
+	}
+}
+
+static void
+seal_control(struct link *link)
+{
+	struct wire msg = { 0 };
+
+	if (link->resume_due) {
+		link->resume_due = false;
+		msg.type = WIRE_RESUME;
+		msg.u.resume.next = session_expected(link->session);
+		if (link->role == SEAL_HOST) {
+			msg.u.resume.ping_ms = (uint32_t)(link->ping / CLOCK_MS);
+			msg.u.resume.dead_ms = (uint32_t)(link->dead / CLOCK_MS);
+		}
+		link_seal_message(link, &msg);
+		link->unacked = 0;
+	}
+	if (link->pong_due) {
+		link->pong_due = false;
+		msg.type = WIRE_PONG;
+		msg.u.ping.id = link->pong_id;
+		link_seal_message(link, &msg);
+	}
+	if (link->ping_due) {
+		link->ping_due = false;
+		msg.type = WIRE_PING;
+		msg.u.ping.id = link->ping_id = clock_now();
+		link_seal_message(link, &msg);
+	}
+	if (link->close_due > 0) {
+		msg.type = WIRE_CLOSE;
+		msg.u.close.session = link->close_due == 2;
+		link->close_due = 0;
+		link_seal_message(link, &msg);
+	}
+}
+
+static void
+seal_ack(struct link *link)
+{
+	struct wire msg = { .type = WIRE_ACK };
+
+	msg.u.ack.next = session_expected(link->session);
+	link->unacked = 0;
+	link->ack_due = false;
+	link->ack_at = CLOCK_NEVER;
+	link_seal_message(link, &msg);
+}
+
+/* Seal what is due; false if there was nothing. */
+static bool
+fill(struct link *link)
+{
+	const struct session_frame *f;
+
+	if (link->state != LINK_UP && !link->resume_due) {
+		return false;
+	}
+	seal_control(link);
+	if (link->ack_due) {
+		seal_ack(link);
+	}
+	while (link->out_end < OUT_FULL && link->state < LINK_CLOSED &&
+	    (f = session_next(link->session)) != NULL) {
+		link_seal(link, f->bytes, f->length);
+	}
+	/* A write happens anyway: an acknowledgement costs little with it. */
+	if (link->out_end > 0 && link->unacked > 0) {
+		seal_ack(link);
+	}
+	return link->out_end > 0;
+}
+
+/* 0 all written, 1 the descriptor is full, -1 the link ended. */
+static int
+drain(struct link *link)
+{
+	ssize_t n;
+
+	while (link->out_start < link->out_end) {
+		n = write(link->out, link->out_buf + link->out_start,
+		    link->out_end - link->out_start);
+		if (n < 0 && errno == EINTR) {
+			continue;
+		}
+		if (n < 0 && errno == EAGAIN) {
+			return 1;
+		}
+		if (n < 0) {
+			/* What it said last may still be readable. */
+			link->out_dead = true;
+			return -1;
+		}
+		link->out_start += (size_t)n;
+	}
+	link->out_start = link->out_end = 0;
+	return 0;
+}
+
+void
+link_flush(struct link *link)
+{
+	unsigned i;
+
+	link->more = false;
+	for (i = 0; i < TURN_WRITES; i++) {
+		if (link->out_dead || drain(link) != 0) {
+			return;
+		}
+		if (link->state >= LINK_CLOSED || !fill(link)) {
+			return;
+		}
+	}
+	link->more = true;
+}
+
+/* ---- what arrives ----------------------------------------------------- */
+
+/* The host's keepalive holds for both; nonsense is brought into range. */
+static void
+take_times(struct link *link, const struct wire_resume *resume)
+{
+	uint64_t ping = resume->ping_ms < PING_LEAST ? PING_LEAST :
+	    resume->ping_ms;
+	uint64_t dead = resume->dead_ms < 2 * ping ? 2 * ping :
+	    resume->dead_ms;
+
+	link->ping = ping * CLOCK_MS;
+	link->dead = dead * CLOCK_MS;
+}
+
+static int
+on_resume(struct link *link, const struct wire *msg, struct error *error)
+{
+	struct seal_binding b;
+
+	if (link->state != LINK_RESUME_WAIT) {
+		error_set(error, WIRE_STEP_PROTOCOL, 0, "a second RESUME");
+		return -1;
+	}
+	if (link->role == SEAL_CORE) {
+		link_bind(link, &b);
+		if (seal_settle(link->seal, link->secret, &b) == -1) {
+			error_set(error, WIRE_STEP_LINK, 0, "key schedule");
+			return -1;
+		}
+		take_times(link, &msg->u.resume);
+		link->resume_due = true;
+	}
+	link->state = LINK_UP;
+	/* On link 1 the host has begun already, with position 0. */
+	if (link->role == SEAL_HOST && link->terms.number == 1) {
+		return session_acked(link->session, msg->u.resume.next, error);
+	}
+	return session_attach(link->session, msg->u.resume.next, error);
+}
+
+static int
+on_link_frame(struct link *link, const uint8_t *frame, size_t len,
+    struct error *error)
+{
+	struct wire msg;
+	enum wire_err err = wire_decode(frame, len, &msg);
+
+	if (err != WIRE_OK) {
+		error_set(error, WIRE_STEP_PROTOCOL, 0, "%s message: %s",
+		    wire_name(frame[0]), wire_err_text(err));
+		return -1;
+	}
+	if (msg.type == WIRE_RESUME) {
+		return on_resume(link, &msg, error);
+	}
+	if (link->state == LINK_RESUME_WAIT) {
+		error_set(error, WIRE_STEP_PROTOCOL, 0,
+		    "a message before RESUME");
+		return -1;
+	}
+	switch (msg.type) {
+	case WIRE_ACK:
+		return session_acked(link->session, msg.u.ack.next, error);
+	case WIRE_PING:
+		link->pong_due = true;
+		link->pong_id = msg.u.ping.id;
+		return 0;
+	case WIRE_PONG:
+		if (msg.u.ping.id != 0 && msg.u.ping.id == link->ping_id) {
+			link->rtt = clock_now() - link->ping_id;
+		}
+		return 0;
+	case WIRE_CLOSE:
+		link->session_closed = msg.u.close.session != 0;
+		error_set(&link->error, WIRE_STEP_SHUTDOWN, 0,
+		    "the far end closed the link");
+		end(link, LINK_CLOSED);
+		return 0;
+	default:
+		error_set(error, WIRE_STEP_PROTOCOL, 0,
+		    "unexpected %s message", wire_name(msg.type));
+		return -1;
+	}
+}
+
+static void
+on_record(struct link *link, const uint8_t *plain, size_t len)
+{
+	const uint8_t *frame = plain + WIRE_NUMBER;
+	struct error error = { .step = WIRE_STEP_NONE };
+	uint64_t number = 0;
+	size_t i;
+	int rc;
+
+	for (i = 0; i < WIRE_NUMBER; i++) {
+		number = number << 8 | plain[i];
+	}
+	link->heard = clock_now();
+	if (wire_class(frame[0]) == WIRE_CLASS_LINK) {
+		rc = on_link_frame(link, frame, len - WIRE_NUMBER, &error);
+	} else if (link->state != LINK_UP) {
+		error_set(&error, WIRE_STEP_PROTOCOL, 0,
+		    "a message before RESUME");
+		rc = -1;
+	} else {
+		rc = session_receive(link->session, number, frame,
+		    len - WIRE_NUMBER, &error);
+		link->unacked += len;
+	}
+	if (rc == -1) {
+		link_fail(link, error.step, error.number, error.text);
+	}
+}
+
+/* Take the host's 24-byte header off the input; false: more must come. */
+static bool
+take_header(struct link *link)
+{
+	if (link->role == SEAL_HOST || link->accepted) {
+		return true;
+	}
+	if (link->in_end - link->in_start < SEAL_HEADER) {
+		return false;
+	}
+	if (seal_accept(link->seal, link->in_buf + link->in_start) == -1) {
+		link_fail(link, WIRE_STEP_LINK, 0, "the header was refused");
+		return false;
+	}
+	link->in_start += SEAL_HEADER;
+	link->accepted = true;
+	return true;
+}
+
+static void
+parse(struct link *link)
+{
+	const uint8_t *at;
+	size_t have, n;
+
+	if (link->state == LINK_HELLO_WAIT) {
+		link_hello_search(link);
+	}
+	while ((link->state == LINK_RESUME_WAIT || link->state == LINK_UP) &&
+	    take_header(link)) {
+		at = link->in_buf + link->in_start;
+		have = link->in_end - link->in_start;
+		if (have < LINK_RECORD) {
+			break;
+		}
+		n = (size_t)at[0] << 24 | (size_t)at[1] << 16 |
+		    (size_t)at[2] << 8 | at[3];
+		if (n < RECORD_MIN || n > RECORD_MAX) {
+			fail_stream(link, "something else wrote into it");
+			break;
+		}
+		if (have < LINK_RECORD + n) {
+			break;
+		}
+		if (seal_open(link->seal, link->plain, at + LINK_RECORD, n,
+		    at, LINK_RECORD) == -1) {
+			fail_stream(link, "a record does not open: it was "
+			    "changed, or something was lost or added");
+			break;
+		}
+		link->in_start += LINK_RECORD + n;
+		on_record(link, link->plain, n - SEAL_OVERHEAD);
+	}
+	if (link->in_start > 0) {
+		memmove(link->in_buf, link->in_buf + link->in_start,
+		    link->in_end - link->in_start);
+		link->in_end -= link->in_start;
+		link->in_start = 0;
+	}
+}
+
+/* What is read last decides: an early end is the end of everything. */
+static void
+input_end(struct link *link, int number)
+{
+	parse(link);
+	if (link->state < LINK_CLOSED) {
+		error_set(&link->error, WIRE_STEP_LINK, number,
+		    "the transport ended");
+		end(link, LINK_CLOSED);
+	}
+}
+
+static void
+receive(struct link *link)
+{
+	size_t room;
+	ssize_t n;
+	unsigned i;
+
+	for (i = 0; i < TURN_READS && link->state < LINK_CLOSED; i++) {
+		room = LINK_IN - link->in_end;
+		n = read(link->in, link->in_buf + link->in_end, room);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
+			break;
+		}
+		if (n <= 0) {
+			/* EIO is how a terminal says that its end is gone. */
+			input_end(link, n == 0 || errno == EIO ? 0 : errno);
+			return;
+		}
+		link->in_end += (size_t)n;
+		parse(link);
+		if ((size_t)n < room) {
+			break;
+		}
+	}
+	if (link->unacked >= ACK_FULL ||
+	    (i < TURN_READS && link->unacked >= ACK_DRY)) {
+		link->ack_due = true;
+	} else if (link->unacked > 0 && link->ack_at == CLOCK_NEVER) {
+		link->ack_at = clock_now() + ACK_LATE;
+	}
+}
+
+/* ---- time ------------------------------------------------------------- */
+
+/*
+ * A process that was stopped, or whose machine slept, has heard nothing
+ * because it did not listen: a gap counts as one ping interval at most.
+ */
+static void
+time_passes(struct link *link, uint64_t now)
+{
+	uint64_t gap = now - link->turn;
+
+	link->turn = now;
+	if (gap > link->ping) {
+		link->heard += gap - link->ping;
+	}
+	if (link->state >= LINK_CLOSED) {
+		return;
+	}
+	if (link->state < LINK_UP) {
+		if (now >= link->deadline) {
+			link_fail(link, WIRE_STEP_LINK, ETIMEDOUT,
+			    link->role == SEAL_HOST ? "no answer in time" :
+			    "no RESUME in time");
+		}
+		return;
+	}
+	if (now >= link->heard + link->dead) {
+		link_fail(link, WIRE_STEP_LINK, ETIMEDOUT,
+		    "silent for too long");
+		return;
+	}
+	if (now >= link->heard + link->ping && now >= link->pinged +
+	    link->ping) {
+		link->pinged = now;
+		link->ping_due = true;
+		session_trim(link->session);
+		link_trim(link);
+	}
+	if (now >= link->ack_at) {
+		link->ack_due = true;
+	}
+}
+
+void
+link_trim(struct link *link)
+{
+#ifdef MADV_DONTNEED
+	uintptr_t from = ((uintptr_t)link->in_buf + link->in_end + 4095) &
+	    ~(uintptr_t)4095;
+	uintptr_t to = ((uintptr_t)link->in_buf + LINK_IN) & ~(uintptr_t)4095;
+
+	if (to > from) {
+		madvise((void *)from, to - from, MADV_DONTNEED);
+	}
+#endif
+}
+
+void
+link_interest(struct link *link, struct pollset *set)
+{
+	uint64_t ping;
+	bool write_due = link->out_start < link->out_end || link->more ||
+	    link->resume_due;
+
+	link->in_slot = link->out_slot = POLLSET_NONE;
+	if (link->state >= LINK_CLOSED) {
+		return;
+	}
+	link->in_slot = pollset_add(set, link->in, POLLIN);
+	if (write_due && !link->out_dead) {
+		link->out_slot = pollset_add(set, link->out, POLLOUT);
+	}
+	if (link->state < LINK_UP) {
+		pollset_wake(set, link->deadline);
+		return;
+	}
+	ping = link->heard + link->ping;
+	if (ping < link->pinged + link->ping) {
+		ping = link->pinged + link->ping;
+	}
+	pollset_wake(set, ping);
+	pollset_wake(set, link->heard + link->dead);
+	pollset_wake(set, link->ack_at);
+}
+
+void
+link_run(struct link *link, const struct pollset *set)
+{
+	if (pollset_ready(set, link->in_slot) != 0) {
+		receive(link);
+	}
+	time_passes(link, clock_now());
+	link_flush(link);
+}
+
+void
+link_close(struct link *link, bool session)
+{
+	link->close_due = session ? 2 : 1;
+}
+
+/* ---- answers ---------------------------------------------------------- */
+
+enum link_state
+link_state(const struct link *link)
+{
+	return link->state;
+}
+
+const struct error *
+link_error(const struct link *link)
+{
+	return &link->error;
+}
+
+bool
+link_session_closed(const struct link *link)
+{
+	return link->session_closed;
+}
+
+bool
+link_drained(const struct link *link)
+{
+	return link->out_start == link->out_end && !link->more &&
+	    link->close_due == 0;
+}
+
+const struct wire_ready *
+link_ready(const struct link *link)
+{
+	return &link->ready;
+}
+
+const char *
+link_wrong_version(const struct link *link)
+{
+	return link->wrong_version[0] != '\0' ? link->wrong_version : NULL;
+}
+
+uint64_t
+link_rtt(const struct link *link)
+{
+	return link->rtt;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * link_private.h - what link.c and link_hello.c share.
+ *
+ * link.c owns records, keepalive and the end; link_hello.c owns what comes
+ * before the first record: argv's words, hello, READY, noise.
+ */
+#ifndef LINK_PRIVATE_H
+#define LINK_PRIVATE_H
+
+#include "link.h"
+
+#define LINK_RECORD 4u			/* a record's length field */
+#define LINK_IN 196608u			/* input buffer */
+#define LINK_OUT 131072u		/* output buffer */
+#define LINK_READY_RECORD \
+	(LINK_RECORD + SEAL_OVERHEAD + WIRE_NUMBER + WIRE_READY_BYTES)
+#define LINK_PREAMBLE (LINK_HELLO + SEAL_HEADER + LINK_READY_RECORD)
+
+/* Mapped, zeroed, one per link. */
+struct link {
+	enum seal_role role;
+	enum link_state state;
+	struct error error;
+	struct link_terms terms;
+	struct session *session;	/* borrowed */
+	struct seal_secret *secret;	/* borrowed */
+	struct seal *seal;		/* owned */
+	int in, out;			/* owned */
+	uint8_t hello[LINK_HELLO];	/* the one that T is made of */
+	struct wire_ready ready;
+	char wrong_version[LINK_VERSIONS + 1];
+	bool accepted, session_closed, out_dead;
+
+	/* what is due in the next write */
+	bool resume_due, pong_due, ping_due, ack_due, more;
+	unsigned close_due;		/* 1: link, 2: session */
+	uint64_t pong_id, ping_id;
+	size_t unacked;			/* bytes of session frames */
+
+	/* clock.h times */
+	uint64_t ping, dead;		/* intervals */
+	uint64_t turn, heard, pinged, deadline, ack_at, rtt;
+
+	size_t in_slot, out_slot;	/* of this turn's pollset */
+	size_t in_start, in_end, out_start, out_end;
+
+	/* noise before the hello */
+	size_t noise;			/* bytes in all */
+	unsigned candidates;
+	size_t head_len, tail_len;
+	uint8_t head[LINK_QUOTE], tail[LINK_QUOTE];
+
+	uint8_t plain[WIRE_RECORD_PLAIN];
+	uint8_t out_buf[LINK_OUT];
+	uint8_t in_buf[LINK_IN];
+};
+
+/* link.c */
+void link_fail(struct link *link, enum wire_step step, int number,
+    const char *what);
+void link_seal(struct link *link, const uint8_t *plain, size_t len);
+void link_seal_message(struct link *link, const struct wire *msg);
+void link_trim(struct link *link);
+
+/* link_hello.c */
+void link_bind(const struct link *link, struct seal_binding *binding);
+void link_hello_send(struct link *link, uint8_t unlinked);
+/* Look for the hello in the input; moves on to LINK_RESUME_WAIT. */
+void link_hello_search(struct link *link);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+#include "plain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+
+#define PLAIN_LENGTH 4u			/* f(frame)'s length field */
+#define PLAIN_IN 131072u
+#define PLAIN_OUT (2 * (PLAIN_LENGTH + WIRE_FRAME_MAX))
+#define TURN_WRITES 8u
+#define TURN_READS 4u
+
+struct plain {
+	struct plain_config config;
+	struct error error;
+	bool dead, greeted, more;
+	size_t slot_in;
+	size_t in_start, in_end, out_start, out_end;
+	uint8_t out[PLAIN_OUT];
+	uint8_t in[PLAIN_IN];
+};
+
+struct plain *
+plain_new(const struct plain_config *config)
+{
+	struct plain *plain = calloc(1, sizeof(*plain));
+
+	if (plain == NULL) {
+		close(config->fd);
+		errno = ENOMEM;
+		return NULL;
+	}
+	plain->config = *config;
+	plain->slot_in = POLLSET_NONE;
+	return plain;
+}
+
+void
+plain_free(struct plain *plain)
+{
+	int saved = errno;
+
+	if (plain != NULL) {
+		close(plain->config.fd);
+		free(plain);
+	}
+	errno = saved;
+}
+
+static void
+fail(struct plain *plain, const struct error *error)
+{
+	if (!plain->dead) {
+		plain->dead = true;
+		plain->error = *error;
+		session_detach(plain->config.session);
+	}
+}
+
+static void
+fail_io(struct plain *plain, int number)
+{
+	struct error error;
+
+	error_set(&error, WIRE_STEP_LINK, number,
+	    number == 0 ? "the other end closed the socket" : "socket");
+	fail(plain, &error);
+}
+
+static void
+put_length(uint8_t *at, size_t n)
+{
+	at[0] = (uint8_t)(n >> 24);
+	at[1] = (uint8_t)(n >> 16);
+	at[2] = (uint8_t)(n >> 8);
+	at[3] = (uint8_t)n;
+}
+
+int
+plain_greet(struct plain *plain, const struct wire *message)
+{
+	size_t len;
+
+	if (wire_encode(message, plain->out + plain->out_end + PLAIN_LENGTH,
+	    PLAIN_OUT - plain->out_end - PLAIN_LENGTH, &len) != WIRE_OK ||
+	    len > WIRE_FRAME_MAX) {
+		errno = EMSGSIZE;
+		return -1;
+	}
+	put_length(plain->out + plain->out_end, len);
+	plain->out_end += PLAIN_LENGTH + len;
+	return 0;
+}
+
+/* 0 all written, 1 the socket is full, -1 it is gone. */
+static int
+drain(struct plain *plain)
+{
+	ssize_t n;
+
+	while (plain->out_start < plain->out_end) {
+		n = write(plain->config.fd, plain->out + plain->out_start,
+		    plain->out_end - plain->out_start);
+		if (n < 0 && errno == EINTR) {
+			continue;
+		}
+		if (n < 0 && errno == EAGAIN) {
+			return 1;
+		}
+		if (n < 0) {
+			fail_io(plain, errno);
+			return -1;
+		}
+		plain->out_start += (size_t)n;
+	}
+	plain->out_start = plain->out_end = 0;
+	return 0;
+}
+
+static bool
+fill(struct plain *plain)
+{
+	const struct session_frame *f;
+	size_t n;
+
+	while (plain->greeted && PLAIN_OUT - plain->out_end >=
+	    PLAIN_LENGTH + WIRE_FRAME_MAX &&
+	    (f = session_next(plain->config.session)) != NULL) {
+		n = f->length - WIRE_NUMBER;
+		put_length(plain->out + plain->out_end, n);
+		memcpy(plain->out + plain->out_end + PLAIN_LENGTH,
+		    f->bytes + WIRE_NUMBER, n);
+		plain->out_end += PLAIN_LENGTH + n;
+	}
+	return plain->out_end > 0;
+}
+
+void
+plain_flush(struct plain *plain)
+{
+	unsigned i;
+
+	plain->more = false;
+	for (i = 0; i < TURN_WRITES && !plain->dead; i++) {
+		if (drain(plain) != 0 || !fill(plain)) {
+			return;
+		}
+	}
+	plain->more = true;
+}
+
+static void
+greet(struct plain *plain, const uint8_t *frame, size_t n)
+{
+	struct error error;
+	struct wire msg;
+	enum wire_err err = wire_decode(frame, n, &msg);
+
+	if (err != WIRE_OK || wire_class(msg.type) != WIRE_CLASS_CLIENT) {
+		error_set(&error, WIRE_STEP_PROTOCOL, 0,
+		    "no sandmux greeting: %s", wire_err_text(err));
+		fail(plain, &error);
+		return;
+	}
+	plain->greeted = true;
+	if (plain->config.greeting(plain->config.ctx, &msg, &error) == -1) {
+		fail(plain, &error);
+	} else if (!plain->dead &&
+	    session_attach(plain->config.session, 0, &error) == -1) {
+		fail(plain, &error);
+	}
+}
+
+static void
+parse(struct plain *plain)
+{
+	struct error error;
+	const uint8_t *at;
+	size_t have, n;
+
+	while (!plain->dead) {
+		at = plain->in + plain->in_start;
+		have = plain->in_end - plain->in_start;
+		if (have < PLAIN_LENGTH) {
+			break;
+		}
+		n = (size_t)at[0] << 24 | (size_t)at[1] << 16 |
+		    (size_t)at[2] << 8 | at[3];
+		if (n == 0 || n > WIRE_FRAME_MAX) {
+			error_set(&error, WIRE_STEP_PROTOCOL, 0,
+			    "a frame of %zu bytes", n);
+			fail(plain, &error);
+			break;
+		}
+		if (have < PLAIN_LENGTH + n) {
+			break;
+		}
+		plain->in_start += PLAIN_LENGTH + n;
+		if (!plain->greeted) {
+			greet(plain, at + PLAIN_LENGTH, n);
+		} else if (session_receive(plain->config.session, 0,
+		    at + PLAIN_LENGTH, n, &error) == -1) {
+			fail(plain, &error);
+		}
+	}
+	if (plain->in_start > 0) {
+		memmove(plain->in, plain->in + plain->in_start,
+		    plain->in_end - plain->in_start);
+		plain->in_end -= plain->in_start;
+		plain->in_start = 0;
+	}
+}
+
+static void
+receive(struct plain *plain)
+{
+	size_t room;
+	ssize_t n;
+	unsigned i;
+
+	for (i = 0; i < TURN_READS && !plain->dead; i++) {
+		room = PLAIN_IN - plain->in_end;
+		n = read(plain->config.fd, plain->in + plain->in_end, room);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
+			return;
+		}
+		if (n <= 0) {
+			fail_io(plain, n == 0 ? 0 : errno);
+			return;
+		}
+		plain->in_end += (size_t)n;
+		parse(plain);
+		if ((size_t)n < room) {
+			return;
+		}
+	}
+}
+
+void
+plain_interest(struct plain *plain, struct pollset *set)
+{
+	plain->slot_in = POLLSET_NONE;
+	if (plain->dead) {
+		return;
+	}
+	plain->slot_in = pollset_add(set, plain->config.fd, (short)(POLLIN |
+	    (plain->out_start < plain->out_end || plain->more ?
+	    POLLOUT : 0)));
+}
+
+void
+plain_run(struct plain *plain, const struct pollset *set)
+{
+	if (pollset_ready(set, plain->slot_in) & (POLLIN | POLLHUP | POLLERR)) {
+		receive(plain);
+	}
+	plain_flush(plain);
+}
+
+const struct error *
+plain_error(const struct plain *plain)
+{
+	return plain->dead ? &plain->error : NULL;
+}
+
+bool
+plain_drained(const struct plain *plain)
+{
+	return plain->out_start == plain->out_end && !plain->more;
+}
