@@ -73,20 +73,21 @@ $(B)/deps:
 
 # ---- variants: the same sources, compiled in several ways --------------
 
-# $(call variant,DIRECTORY,COMMAND): DIRECTORY/x/y.o from x/y.c or x/y.S
+# $(call variant,DIRECTORY,COMMAND,NEEDS): DIRECTORY/x/y.o from x/y.c and
+# DIRECTORY/x/y.S.o from x/y.S
 define variant
 $(1)/%.o: %.c Makefile $(3) | $$(NEED)
 	@mkdir -p $$(@D)
 	$$(call say,CC $$@)
 	$$(Q)$(2) -MMD -MP -c -o $$@ $$<
-$(1)/%.o: %.S Makefile $(3) | $$(NEED)
+$(1)/%.S.o: %.S Makefile $(3) | $$(NEED)
 	@mkdir -p $$(@D)
 	$$(call say,CC $$@)
 	$$(Q)$(2) -MMD -MP -c -o $$@ $$<
 endef
 
 # $(call objects,DIRECTORY,SOURCES)
-objects = $(patsubst %,$(1)/%.o,$(basename $(2)))
+objects = $(patsubst %.S,$(1)/%.S.o,$(patsubst %.c,$(1)/%.o,$(2)))
 
 # $(call archive,ARCHIVE,OBJECTS)
 define archive
@@ -184,7 +185,7 @@ $(HOST_BIN): $(HOST_OBJS)
 	$(Q)$(CC) $(LDFLAGS) -pie -o $@.tmp $(HOST_OBJS) $(HOST_LIBS)
 	@mv -f $@.tmp $@
 
-$(patsubst %,%/host/embed.o,$(B)/host $(B)/asan $(B)/lint): \
+$(patsubst %,%/host/embed.S.o,$(B)/host $(B)/asan $(B)/lint): \
 	$(AGENT_BIN) $(HAVE_ARM64)
 
 # ---- sanitizer builds (glibc): build/asan/sandmux and sandmux-agent ----
@@ -249,8 +250,7 @@ FUZZ_OBJS := $(call objects,$(B)/fuzz,$(COMMON))
 $(eval $(call archive,$(B)/fuzz/libcommon.a,$(FUZZ_OBJS)))
 $(eval $(call archive,$(B)/fuzz/libagent.a,$(filter-out %/main.o,$(call \
 	objects,$(B)/fuzz,$(filter agent/%,$(AGENT))))))
-$(eval $(call archive,$(B)/fuzz/libhost.a,$(filter-out %/main.o \
-	%/embed.o,$(call objects,$(B)/fuzz,$(filter host/%,$(HOST))))))
+$(eval $(call archive,$(B)/fuzz/libhost.a,$(filter-out %/main.o,$(call objects,$(B)/fuzz,$(filter host/%,$(HOST))))))
 $(foreach t,$(FUZZ),$(eval $(call test_program,$(B)/tests/fuzz/$(basename \
 	$(notdir $(t))),$(t),fuzz,$$(CLANG) $$(SANITIZE) -fsanitize=fuzzer,,)))
 
@@ -272,8 +272,16 @@ $(B)/tests/tools/%: tests/tools/%.c Makefile | $(NEED)
 	$(call say,CC $@)
 	$(Q)$(MUSL_CC) $(BASE_FLAGS) $(OPT) -static -s -o $@ $<
 
-STANDIN :=
+BUILD := $(B)
 -include tests/tools/openshell/standin.mk
+STANDIN := $(STANDIN_PROGRAMS)
+# Asked for when it is needed: the compiler may not be there before.
+STANDIN_MULTIARCH = $(shell $(CC) -print-multiarch 2>/dev/null)
+STANDIN_MUSL = -static -idirafter /usr/include \
+	-idirafter /usr/include/$(STANDIN_MULTIARCH)
+$(STANDIN_CLI:%=$(B)/tests/openshell/host/%.o): | $(NEED)
+$(STANDIN_GATEWAY:%=$(B)/tests/openshell/host/%.o): | $(NEED)
+$(STANDIN_SUPERVISOR:%=$(B)/tests/openshell/inside/%.o): | $(NEED)
 
 TEST_PROGRAMS = all sanitize $(UNIT_BINS) $(REPLAY_BINS) $(TOOL_BINS) \
 	$(STANDIN)
@@ -284,9 +292,24 @@ check: $(TEST_PROGRAMS)
 	@B=$(B) PYTHON=$(PYTHON) sh tests/run.sh
 check-long: $(TEST_PROGRAMS)
 	@B=$(B) PYTHON=$(PYTHON) SANDMUX_LONG=1 sh tests/run.sh
-# The local end-to-end suite with the arm64 agent under qemu-user.
-check-arm64: $(TEST_PROGRAMS) $(ARM64_BIN)
-	@B=$(B) PYTHON=$(PYTHON) sh tests/arm64.sh $(ARM64_BIN)
+
+# The local end-to-end suite with the arm64 agent under qemu-user: by a host
+# program that carries tests/qemu-agent.sh in place of an agent.
+QEMU := $(B)/qemu
+$(QEMU)/agent/sandmux-agent: tests/qemu-agent.sh $(ARM64_BIN)
+	@mkdir -p $(@D)
+	@sed 's|@AGENT@|$(abspath $(ARM64_BIN))|' $< >$@.tmp
+	@chmod 0755 $@.tmp
+	@mv $@.tmp $@
+$(QEMU)/host/embed.S.o: host/embed.S $(QEMU)/agent/sandmux-agent
+	@mkdir -p $(@D)
+	$(CC) -DEMBED_AGENT='"$(QEMU)/agent/sandmux-agent"' -c -o $@ $<
+$(QEMU)/host/sandmux: $(filter-out %.S.o,$(HOST_OBJS)) \
+	$(QEMU)/host/embed.S.o
+	$(CC) -pie -o $@ $^ $(HOST_LIBS)
+check-arm64: $(TEST_PROGRAMS) $(QEMU)/host/sandmux
+	@B=$(QEMU) PYTHON=$(PYTHON) SANDMUX_QEMU=1 SUITES=tests/e2e \
+		sh tests/run.sh
 
 # ---- lint: warnings are errors, then clang-tidy ------------------------
 
@@ -316,7 +339,7 @@ $(B)/bench/%: tests/bench/%.c $(COMMON) $(SODIUM) Makefile | $(NEED)
 		agent/musl/shim.c $(LIBSODIUM)
 bench: all $(BENCH_BINS) $(STANDIN)
 	B=$(B) BASE=$(BASE) $(PYTHON) tests/bench/bench.py
-demo: all
+demo: all $(B)/tests/tools/pause
 	@B=$(B) sh tests/demo.sh
 
 # ---- install, clean ----------------------------------------------------
