@@ -50,13 +50,13 @@ from_rate(double mbs)
 static void
 configure(void)
 {
-	config.pace.alone_ps = from_rate(setting("STANDIN_MBS", 79));
+	config.pace.alone_ps = from_rate(setting("STANDIN_MBS", 80));
 	config.pace.both_ps = from_rate(setting("STANDIN_BOTH_MBS", 28));
 	config.pace.delay_ns =
-	    (int64_t)(setting("STANDIN_DELAY_US", 220) * 1000);
+	    (int64_t)(setting("STANDIN_DELAY_US", 270) * 1000);
 	config.up_max = (size_t)setting("STANDIN_UP_BYTES", 10e6);
 	config.down_max = (size_t)setting("STANDIN_DOWN_BYTES", 2097152);
-	config.exec_ns = (int64_t)(setting("STANDIN_EXEC_MS", 12) * 1e6);
+	config.exec_ns = (int64_t)(setting("STANDIN_EXEC_MS", 15) * 1e6);
 }
 
 /* In the child that answers: no other link may be held open by it. */

@@ -21,7 +21,7 @@ STANDIN_GATEWAY := gateway docker link queue request state wire
 STANDIN_SUPERVISOR := supervisor cage reaper session spawn wire
 
 STANDIN_PROGRAMS := $(STANDIN_OUT)/openshell $(STANDIN_OUT)/gateway \
-	$(STANDIN_OUT)/supervisor
+	$(STANDIN_OUT)/supervisor $(STANDIN_OUT)/probe
 
 .PHONY: standin
 standin: $(STANDIN_PROGRAMS)
@@ -44,6 +44,10 @@ $(STANDIN_OUT)/gateway: $(STANDIN_GATEWAY:%=$(STANDIN_OUT)/host/%.o)
 
 $(STANDIN_OUT)/supervisor: $(STANDIN_SUPERVISOR:%=$(STANDIN_OUT)/inside/%.o)
 	$(MUSL_CC) -static -pthread -o $@.new $^
+	mv -f $@.new $@
+
+$(STANDIN_OUT)/probe: $(STANDIN_OUT)/inside/probe.o
+	$(MUSL_CC) -static -o $@.new $^
 	mv -f $@.new $@
 
 -include $(wildcard $(STANDIN_OUT)/host/*.d $(STANDIN_OUT)/inside/*.d)
