@@ -281,7 +281,8 @@ STANDIN_MUSL = -static -idirafter /usr/include \
 	-idirafter /usr/include/$(STANDIN_MULTIARCH)
 $(STANDIN_CLI:%=$(B)/tests/openshell/host/%.o): | $(NEED)
 $(STANDIN_GATEWAY:%=$(B)/tests/openshell/host/%.o): | $(NEED)
-$(STANDIN_SUPERVISOR:%=$(B)/tests/openshell/inside/%.o): | $(NEED)
+$(STANDIN_SUPERVISOR:%=$(B)/tests/openshell/inside/%.o) \
+	$(B)/tests/openshell/inside/probe.o: | $(NEED)
 
 TEST_PROGRAMS = all sanitize $(UNIT_BINS) $(REPLAY_BINS) $(TOOL_BINS) \
 	$(STANDIN)
@@ -337,8 +338,16 @@ $(B)/bench/%: tests/bench/%.c $(COMMON) $(SODIUM) Makefile | $(NEED)
 	$(call say,CC $@)
 	$(Q)$(MUSL_CC) $(BASE_FLAGS) -O2 -I$(B)/include -static -s -o $@ $< \
 		agent/musl/shim.c $(LIBSODIUM)
-bench: all $(BENCH_BINS) $(STANDIN)
-	B=$(B) BASE=$(BASE) $(PYTHON) tests/bench/bench.py
+# A client of the controller, from the host program's own objects.
+$(B)/host/tests/bench/client_loop.o: private BASE_FLAGS += -Ihost
+$(B)/bench/client_loop: $(B)/host/tests/bench/client_loop.o \
+	$(filter-out %/main.o,$(HOST_OBJS))
+	@mkdir -p $(@D)
+	$(call say,LD $@)
+	$(Q)$(CC) -pie -o $@ $^ $(HOST_LIBS)
+bench: all $(BENCH_BINS) $(B)/bench/client_loop $(B)/tests/tools/pause \
+	$(STANDIN)
+	@B=$(B) BASE=$(BASE) $(PYTHON) tests/bench/bench.py
 demo: all $(B)/tests/tools/pause
 	@B=$(B) sh tests/demo.sh
 

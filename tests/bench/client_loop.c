@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client_loop.c - commands through one held client connection.
+ *
+ *   client_loop TARGET COMMAND [ARG]...
+ *
+ * Takes lines on its stdin and answers each with one number: "run N": median
+ * microseconds of N commands one after the other, "once N": milliseconds of
+ * N commands all at once.  A controller must be running: it starts none.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+#include "clock.h"
+#include "items.h"
+#include "words.h"
+
+struct client_loop {
+	struct client *client;
+	struct wire exec;
+	struct items argv;
+	struct pollset set;
+	unsigned left;			/* results still to come */
+};
+
+static void
+client_loop_die(const struct error *error)
+{
+	char line[WORDS_LINE];
+
+	words_error(error, line, sizeof(line));
+	fprintf(stderr, "client_loop: %s\n", line);
+	exit(1);
+}
+
+static size_t
+client_loop_data(void *ctx, struct session_request *req, unsigned index,
+    const uint8_t *data, size_t len)
+{
+	(void)ctx;
+	(void)req;
+	(void)index;
+	(void)data;
+	return len;
+}
+
+static void
+client_loop_ended(void *ctx, struct session_request *req, unsigned index)
+{
+	(void)ctx;
+	(void)req;
+	(void)index;
+}
+
+static size_t
+client_loop_pull(void *ctx, struct session_request *req, unsigned index,
+    uint8_t *buf, size_t max)
+{
+	(void)ctx;
+	(void)buf;
+	(void)max;
+	session_end(req, index);
+	return 0;
+}
+
+static void
+client_loop_result(void *ctx, struct session_request *req,
+    const struct wire_result *result)
+{
+	struct client_loop *loop = ctx;
+
+	if (result->outcome != WIRE_EXITED || result->code != 0) {
+		fprintf(stderr, "client_loop: outcome %d, code %d, step %d, "
+		    "errno %d: %.*s\n", result->outcome, result->code,
+		    result->step, (int)result->error, (int)result->text.len,
+		    (const char *)result->text.at);
+		exit(1);
+	}
+	loop->left--;
+	session_forget(req);
+}
+
+static void
+client_loop_log(void *ctx, const struct wire_log *log)
+{
+	(void)ctx;
+	(void)log;
+}
+
+static const struct session_events client_loop_events = {
+	.data = client_loop_data,
+	.ended = client_loop_ended,
+	.unwanted = client_loop_ended,
+	.pull = client_loop_pull,
+	.result = client_loop_result,
+	.log = client_loop_log
+};
+
+/* Open count requests at once and wait for all their results. */
+static void
+client_loop_batch(struct client_loop *loop, unsigned count)
+{
+	struct session_request *req;
+	struct error error;
+	unsigned i;
+
+	loop->left = count;
+	for (i = 0; i < count; i++) {
+		req = client_request(loop->client, &loop->exec, &error);
+		if (req == NULL) {
+			client_loop_die(&error);
+		}
+	}
+	while (loop->left > 0) {
+		pollset_clear(&loop->set);
+		client_interest(loop->client, &loop->set);
+		if (pollset_wait(&loop->set) == -1) {
+			exit(1);
+		}
+		client_run(loop->client, &loop->set);
+		if (loop->left > 0 && client_error(loop->client) != NULL) {
+			client_loop_die(client_error(loop->client));
+		}
+	}
+}
+
+static int
+client_loop_compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double
+client_loop_run(struct client_loop *loop, unsigned count)
+{
+	uint64_t *times = calloc(count, sizeof(*times)), start, median;
+	unsigned i;
+
+	if (times == NULL) {
+		exit(1);
+	}
+	for (i = 0; i < count; i++) {
+		start = clock_now();
+		client_loop_batch(loop, 1);
+		times[i] = clock_now() - start;
+	}
+	qsort(times, count, sizeof(*times), client_loop_compare);
+	median = times[count / 2];
+	free(times);
+	return (double)median;
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct client_loop loop = { .exec = { .type = WIRE_EXEC } };
+	struct client_config config = { .events = &client_loop_events,
+	    .ctx = &loop };
+	char line[64], word[16];
+	struct error error;
+	uint64_t start;
+	unsigned count;
+	int i;
+
+	if (argc < 3) {
+		fprintf(stderr, "usage: client_loop TARGET COMMAND...\n");
+		return 2;
+	}
+	for (i = 2; i < argc; i++) {
+		items_text(&loop.argv, argv[i]);
+	}
+	loop.exec.u.exec.argv = items_list(&loop.argv);
+	config.target = argv[1];
+	loop.client = client_open(&config, &error);
+	if (loop.client == NULL) {
+		client_loop_die(&error);
+	}
+	client_loop_batch(&loop, 1);
+	printf("ready\n");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin) != NULL) {
+		if (sscanf(line, "%15s %u", word, &count) != 2 || count == 0) {
+			return 2;
+		}
+		if (strcmp(word, "run") == 0) {
+			printf("%.1f\n", client_loop_run(&loop, count));
+		} else {
+			start = clock_now();
+			client_loop_batch(&loop, count);
+			printf("%.3f\n", (double)(clock_now() - start) / 1e3);
+		}
+		fflush(stdout);
+	}
+	client_close(loop.client);
+	items_free(&loop.argv);
+	pollset_free(&loop.set);
+	return 0;
+}
