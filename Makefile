@@ -74,16 +74,17 @@ $(B)/deps:
 # ---- variants: the same sources, compiled in several ways --------------
 
 # $(call variant,DIRECTORY,COMMAND,NEEDS): DIRECTORY/x/y.o from x/y.c and
-# DIRECTORY/x/y.S.o from x/y.S
+# DIRECTORY/x/y.S.o from x/y.S; an object may have an INC of its own.
+INC :=
 define variant
 $(1)/%.o: %.c Makefile $(3) | $$(NEED)
 	@mkdir -p $$(@D)
 	$$(call say,CC $$@)
-	$$(Q)$(2) -MMD -MP -c -o $$@ $$<
+	$$(Q)$(2) $$(INC) -MMD -MP -c -o $$@ $$<
 $(1)/%.S.o: %.S Makefile $(3) | $$(NEED)
 	@mkdir -p $$(@D)
 	$$(call say,CC $$@)
-	$$(Q)$(2) -MMD -MP -c -o $$@ $$<
+	$$(Q)$(2) $$(INC) -MMD -MP -c -o $$@ $$<
 endef
 
 # $(call objects,DIRECTORY,SOURCES)
@@ -235,7 +236,7 @@ $(1): $(call objects,$(B)/$(3),$(2) $(5)) $(B)/$(3)/libcommon.a \
 	$$(Q)$(4) -o $$@ $(call objects,$(B)/$(3),$(2) $(5)) $(patsubst \
 		%,$(B)/$(3)/lib%.a,$(call side_of,$(2))) \
 		$(B)/$(3)/libcommon.a $(6) -lsodium
-$(call objects,$(B)/$(3),$(2)): private BASE_FLAGS += $(patsubst \
+$(call objects,$(B)/$(3),$(2)): private INC := $(patsubst \
 	%,-I%,$(call side_of,$(2)))
 endef
 
@@ -339,7 +340,7 @@ $(B)/bench/%: tests/bench/%.c $(COMMON) $(SODIUM) Makefile | $(NEED)
 	$(Q)$(MUSL_CC) $(BASE_FLAGS) -O2 -I$(B)/include -static -s -o $@ $< \
 		agent/musl/shim.c $(LIBSODIUM)
 # A client of the controller, from the host program's own objects.
-$(B)/host/tests/bench/client_loop.o: private BASE_FLAGS += -Ihost
+$(B)/host/tests/bench/client_loop.o: private INC := -Ihost
 $(B)/bench/client_loop: $(B)/host/tests/bench/client_loop.o \
 	$(filter-out %/main.o,$(HOST_OBJS))
 	@mkdir -p $(@D)
