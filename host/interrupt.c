@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "interrupt.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include "system.h"
+
+static int ends[2] = { -1, -1 };
+
+static void
+on_signal(int number)
+{
+	int saved = errno;
+	unsigned char byte = (unsigned char)number;
+	/* A full pipe holds signals enough. */
+	ssize_t n = write(ends[1], &byte, 1);
+
+	(void)n;
+	errno = saved;
+}
+
+int
+interrupt_init(void)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action = { .sa_handler = on_signal }, old;
+	size_t i;
+
+	if (ends[0] >= 0) {
+		return 0;
+	}
+	if (system_pipe(ends) < 0 || system_nonblock(ends[0], 1) < 0 ||
+	    system_nonblock(ends[1], 1) < 0) {
+		return -1;
+	}
+	sigemptyset(&action.sa_mask);
+	/* Without SA_RESTART: a blocked write to a terminal must end too. */
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (sigaction(numbers[i], NULL, &old) < 0) {
+			return -1;
+		}
+		if (old.sa_handler != SIG_IGN &&
+		    sigaction(numbers[i], &action, NULL) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+int
+interrupt_fd(void)
+{
+	return ends[0];
+}
+
+int
+interrupt_take(void)
+{
+	unsigned char byte;
+
+	return ends[0] >= 0 && read(ends[0], &byte, 1) == 1 ? byte : 0;
+}
