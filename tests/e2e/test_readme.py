@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""README's file map is the tree: each entry is there, each file is in it."""
+import fnmatch
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def entries():
+    """The map's patterns, relative to the root; directories end in '/'."""
+    block = re.search(r"## Where things are\n.*?```\n(.*?)```",
+                      (ROOT / "README.md").read_text(), re.S).group(1)
+    found, directory = [], ""
+    for line in block.splitlines():
+        words = re.split(r"\s{3,}", line.strip())[0].split()
+        if not line.startswith(" "):
+            directory = words[0] if words[0].endswith("/") else ""
+            found += words
+            continue
+        for word in words:
+            # The description begins at the first word without a file's form.
+            if not re.search(r"[./*]", word):
+                break
+            found.append(directory + word)
+    return found
+
+
+def tracked():
+    done = subprocess.run(["git", "-c", "safe.directory=*", "ls-files"],
+                          cwd=ROOT, capture_output=True, text=True)
+    if done.returncode == 0:
+        return [f for f in done.stdout.splitlines() if (ROOT / f).exists()]
+    return [str(p.relative_to(ROOT)) for p in ROOT.rglob("*")
+            if p.is_file() and p.parts[len(ROOT.parts)] not in
+            ("build", ".git") and "__pycache__" not in p.parts]
+
+
+def matches(entry, name):
+    if entry.endswith("/"):
+        return name.startswith(entry)
+    return fnmatch.fnmatchcase(name, entry) and \
+        entry.count("/") == name.count("/")
+
+
+def test_every_entry_exists():
+    files = tracked()
+    assert [e for e in entries()
+            if not any(matches(e, f) for f in files)] == []
+
+
+def test_every_file_is_in_the_map():
+    wanted, files = entries(), tracked()
+    # agent/ and host/ as a whole are no answer to "where does it go".
+    wanted = [e for e in wanted if e not in ("common/", "host/")]
+    assert [f for f in files
+            if not any(matches(e, f) for e in wanted)] == []
+
+
+def test_commands_named_exist():
+    text = (ROOT / "README.md").read_text()
+    make = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z][a-z0-9-]*):", make, re.M))
+    for line in re.findall(r"^    make( [a-z0-9 -]*?)(?:  |$)", text, re.M):
+        assert set(line.split()) <= targets, line
