@@ -1,0 +1,553 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""bench.py: the figures of sandmux as ratios; `make bench` calls it.
+
+Each figure is held against its floor in the same run, the two measured in
+turn, round after round; only the ratios of the rounds count, and their
+median is what is printed.  A table goes to stdout, all of it as JSON to
+B/bench.json.  Exits 1 if a figure misses its mark and STRICT=1 is set.
+
+Environment: B build directory; BASE a commit to build and measure beside
+this one; BENCH_ONLY a list of local,docker,openshell; BENCH_MIB the size of
+the copies (1024); BENCH_ROUNDS rounds of commands (7); BENCH_COPIES rounds of
+copies (3); OPENSHELL a CLI instead of the stand-in (with BENCH_SANDBOX, the
+name of a sandbox that has /bin/true).
+"""
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("B") or "build")
+BUILD = BUILD if BUILD.is_absolute() else ROOT / BUILD
+TOOLS = BUILD / "bench"
+MIB = int(os.environ.get("BENCH_MIB") or 1024)
+ROUNDS = int(os.environ.get("BENCH_ROUNDS") or 7)
+COPIES = int(os.environ.get("BENCH_COPIES") or 3)
+COMMANDS = int(os.environ.get("BENCH_COMMANDS") or 60)
+ONLY = (os.environ.get("BENCH_ONLY") or "local,docker,openshell").split(",")
+
+
+def note(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def run(*argv, **options):
+    done = subprocess.run([str(a) for a in argv], capture_output=True,
+                          text=True, **options)
+    if done.returncode != 0:
+        raise RuntimeError(f"{argv}: status {done.returncode}\n"
+                           f"{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Loop:
+    """A program that answers each line with a number."""
+
+    def __init__(self, *argv, env=None):
+        self.argv = [str(a) for a in argv]
+        self.child = subprocess.Popen(self.argv, stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, text=True,
+                                      env=env)
+        if self.child.stdout.readline().strip() != "ready":
+            raise RuntimeError(f"{self.argv}: did not start")
+
+    def __call__(self, *words):
+        self.child.stdin.write(" ".join(str(w) for w in words) + "\n")
+        self.child.stdin.flush()
+        line = self.child.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.argv}: ended at {words}")
+        return float(line)
+
+    def close(self):
+        self.child.stdin.close()
+        try:
+            self.child.wait(10)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+
+
+class Ours:
+    """One build of sandmux with a controller of its own."""
+
+    def __init__(self, name, build, work, env):
+        self.name = name
+        self.program = pathlib.Path(build) / "host/sandmux"
+        self.agent = pathlib.Path(build) / "agent/sandmux-agent"
+        self.loop_program = pathlib.Path(build) / "bench/client_loop"
+        directory = work / f"run-{name}"
+        directory.mkdir(mode=0o700)
+        self.env = dict(env, SANDMUX_DIR=str(directory),
+                        XDG_STATE_HOME=str(work / f"state-{name}"))
+
+    def __call__(self, *argv):
+        return run(self.program, *argv, env=self.env)
+
+    def timed(self, *argv):
+        start = time.perf_counter()
+        self(*argv)
+        return time.perf_counter() - start
+
+    def loop(self, target, *command):
+        self("exec", target, "--", *command)
+        return Loop(self.loop_program, target, *command, env=self.env)
+
+    def controller(self):
+        """The pid of the controller: the one whose socket this is."""
+        for pid in pids():
+            environ = proc(pid, "cmdline")
+            if self.env["SANDMUX_DIR"].encode() in environ and \
+                    b"serve" in environ.split(b"\0"):
+                return pid
+        return None
+
+    def stop(self):
+        subprocess.run([self.program, "stop"], env=self.env,
+                       capture_output=True)
+
+
+def pids():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def proc(pid, name):
+    try:
+        return pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def parents():
+    table = {}
+    for pid in pids():
+        stat = proc(pid, "stat").rpartition(b")")[2].split()
+        if len(stat) > 1:
+            table[pid] = int(stat[1])
+    return table
+
+
+def agents(since):
+    """The agent's processes, as seen from here: their file or first word
+    has its name, and they are newer than the bench."""
+    found = []
+    for pid in pids():
+        words = proc(pid, "cmdline").split(b"\0")
+        name = os.path.basename(words[0]) if words else b""
+        try:
+            started = os.stat(f"/proc/{pid}").st_mtime
+        except OSError:
+            continue
+        if started >= since and b"agent" in name and b"start" in words:
+            found.append(pid)
+    return found
+
+
+def memory(pid, field):
+    for line in proc(pid, "smaps_rollup").splitlines():
+        if line.startswith(field.encode() + b":"):
+            return int(line.split()[1])
+    return 0
+
+
+def total(all_pids, field):
+    return sum(memory(pid, field) for pid in all_pids)
+
+
+class Local:
+    name, pty = "local", False
+
+    def __init__(self, work, env):
+        self.target, self.work, self.env = "local", work, env
+        self.tools = TOOLS
+        self.directory = work / "far"
+        self.directory.mkdir()
+
+    def inside(self, *argv):
+        return [str(a) for a in argv]
+
+    def once(self, *argv):
+        return run(*argv)
+
+    def close(self):
+        pass
+
+
+class Docker:
+    name, pty = "docker", False
+
+    def __init__(self, work, env):
+        self.docker = shutil.which("docker")
+        if self.docker is None:
+            raise RuntimeError("docker is not installed")
+        run("sh", ROOT / "tests/images.sh", "debian-baked",
+            env=dict(os.environ, B=str(BUILD)))
+        self.box = "sandmux-bench-" + uuid.uuid4().hex[:8]
+        run(self.docker, "run", "-d", "--name", self.box, "--network", "none",
+            "--tmpfs", "/far:exec,mode=1777,size=6g",
+            "sandmux-test-debian-baked:1", "sleep", "2147483647")
+        self.target = "docker:" + self.box
+        self.tools = pathlib.Path("/usr/local/bin")
+        self.directory = pathlib.Path("/far")
+        for tool in ("rawlink", "nullpipe", "spawnloop"):
+            run(self.docker, "cp", TOOLS / tool, f"{self.box}:/usr/local/bin/")
+
+    def inside(self, *argv):
+        return [self.docker, "exec", "-i", self.box] + [str(a) for a in argv]
+
+    def once(self, *argv):
+        return run(self.docker, "exec", self.box, *argv)
+
+    def close(self):
+        subprocess.run([self.docker, "rm", "-f", "-v", self.box],
+                       capture_output=True)
+
+
+class Openshell:
+    name, pty = "openshell", True
+
+    def __init__(self, work, env):
+        self.cli = os.environ.get("OPENSHELL")
+        self.real = bool(self.cli)
+        self.env = env
+        if self.real:
+            self.box = os.environ["BENCH_SANDBOX"]
+        else:
+            self.start_standin(work)
+        self.target = "openshell:" + self.box
+        self.directory = pathlib.Path("/tmp")
+        self.tools = pathlib.Path("/tmp")
+        for tool in ("rawlink", "nullpipe", "spawnloop"):
+            data = (TOOLS / tool).read_bytes()
+            for at in range(0, len(data), 524288):
+                subprocess.run(
+                    [self.cli, "sandbox", "exec", "-n", self.box, "--no-tty",
+                     "--", "sh", "-c", f"cat {'>>' if at else '>'} "
+                     f"/tmp/{tool}; chmod 755 /tmp/{tool}"],
+                    input=data[at:at + 524288], env=env, check=True,
+                    stdout=subprocess.DEVNULL)
+        # /tmp is not executable in the cage: the tools come in by the image.
+        if subprocess.run([self.cli, "sandbox", "exec", "-n", self.box,
+                           "--no-tty", "--", "/usr/bin/spawnloop", "1",
+                           "/bin/true"], env=env, capture_output=True,
+                          stdin=subprocess.DEVNULL).returncode == 0:
+            self.tools = pathlib.Path("/usr/bin")
+
+    def start_standin(self, work):
+        """A sandbox of the stand-in, from an image with tools and agent."""
+        docker = shutil.which("docker")
+        if docker is None:
+            raise RuntimeError("docker is not installed")
+        program = BUILD / "tests/openshell/openshell"
+        if not program.exists():
+            raise RuntimeError(f"{program}: not built")
+        bins = work / "bin"
+        bins.mkdir()
+        (bins / "openshell").symlink_to(program)
+        self.env["PATH"] = f"{bins}:{self.env['PATH']}"
+        self.env["STANDIN_DIR"] = str(work / "standin")
+        self.cli = str(program)
+        run("sh", ROOT / "tests/images.sh", "debian-baked",
+            env=dict(os.environ, B=str(BUILD)))
+        context = work / "openshell-image"
+        context.mkdir()
+        for tool in ("rawlink", "nullpipe", "spawnloop"):
+            shutil.copy(TOOLS / tool, context / tool)
+        (context / "Dockerfile").write_text(
+            "FROM sandmux-test-debian-baked:1\n"
+            "RUN useradd -m -u 1000 -s /bin/bash sandbox && "
+            "mkdir -p /sandbox && chown 1000:1000 /sandbox\n"
+            "COPY rawlink nullpipe spawnloop /usr/bin/\n"
+            "USER sandbox\nWORKDIR /sandbox\n")
+        run(docker, "build", "-q", "-t", "sandmux-bench-openshell", context)
+        self.box = "bench-" + uuid.uuid4().hex[:8]
+        run(self.cli, "sandbox", "create", "--name", self.box, "--from",
+            "sandmux-bench-openshell", "--detach", "--", "sleep", "infinity",
+            env=self.env, stdin=subprocess.DEVNULL)
+
+    def inside(self, *argv):
+        return [self.cli, "sandbox", "exec", "-n", self.box, "--tty", "--"] + \
+            [str(a) for a in argv]
+
+    def once(self, *argv):
+        return run(self.cli, "sandbox", "exec", "-n", self.box, "--no-tty",
+                   "--", *argv, env=self.env, stdin=subprocess.DEVNULL)
+
+    def close(self):
+        if not self.real:
+            subprocess.run([self.cli, "sandbox", "delete", self.box],
+                           env=self.env, capture_output=True)
+            subprocess.run([self.cli, "standin", "stop"], env=self.env,
+                           capture_output=True)
+
+
+class Table:
+    def __init__(self):
+        self.rows, self.missed = [], 0
+
+    def add(self, what, value, unit, mark=None, least=True, detail=None):
+        """A figure; mark: the least (or greatest) it may be."""
+        good = None if mark is None else (
+            value >= mark if least else value <= mark)
+        self.missed += good is False
+        self.rows.append(dict(what=what, value=value, unit=unit, mark=mark,
+                              at="least" if least else "most", good=good,
+                              detail=detail or {}))
+        sign = "" if mark is None else (">= " if least else "<= ") + str(mark)
+        word = {True: "ok", False: "MISSED", None: ""}[good]
+        print(f"{what:<58} {value:>9.2f} {unit:<4} {sign:<9} {word:<6} "
+              + " ".join(f"{k}={v:.5g}" for k, v in (detail or {}).items()),
+              flush=True)
+
+
+def median(values):
+    return statistics.median(values) if values else float("nan")
+
+
+def commands(table, place, ours, base):
+    """exec through a held connection against the floor, and BASE's."""
+    raw = Loop(TOOLS / "rawlink", "host", *(["-t"] if place.pty else []),
+               *place.inside(place.tools / "rawlink", "peer"), env=place.env)
+    held = ours.loop(place.target, "/bin/true")
+    other = base.loop(place.target, "/bin/true") if base else None
+    floors, us, ratios, bases = [], [], [], []
+    for _ in range(ROUNDS):
+        rtt = raw("rtt", 300)
+        spawn = float(place.once(place.tools / "spawnloop", COMMANDS,
+                                 "/bin/true"))
+        mine = held("run", COMMANDS)
+        if other:
+            bases.append(mine / other("run", COMMANDS))
+        floors.append(rtt + spawn)
+        us.append(mine)
+        ratios.append(mine / (rtt + spawn))
+    raw.close()
+    table.add(f"{place.name}: exec true / floor", median(ratios), "x", 1.5,
+              False, dict(us=median(us), floor_us=median(floors),
+                          worst=max(ratios)))
+    if other:
+        table.add(f"{place.name}: exec true / the same of BASE",
+                  median(bases), "x")
+        other.close()
+    return held
+
+
+def docker_rows(table, place, ours, held):
+    """Against docker exec itself: one at a time, and 100 at once."""
+    one, many = [], []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        run(place.docker, "exec", place.box, "true")
+        theirs = time.perf_counter() - start
+        mine = [ours.timed("exec", place.target, "--", "true")
+                for _ in range(9)]
+        one.append(theirs / median(mine))
+    table.add("docker exec true / sandmux exec true, whole processes",
+              median(one), "x", 15)
+    for _ in range(3):
+        start = time.perf_counter()
+        children = [subprocess.Popen(
+            [place.docker, "exec", place.box, "true"],
+            stdin=subprocess.DEVNULL) for _ in range(100)]
+        if any([child.wait() for child in children]):
+            raise RuntimeError("docker exec failed among 100")
+        theirs = time.perf_counter() - start
+        many.append(theirs * 1000 / held("once", 100))
+    table.add("100 docker exec at once / 100 through one connection",
+              median(many), "x", 20)
+
+
+UNSEALED = {"local": (0.5, 0.5), "docker": (0.5, 0.6),
+            "openshell": (0.85, 0.85)}
+
+
+class Watch:
+    """The memory of the agent and the controller while something runs."""
+
+    def __init__(self, ours, since):
+        self.ours, self.since = ours, since
+        self.agent = self.controller = 0
+
+    def run(self, *argv):
+        pid = self.ours.controller()
+        start = time.perf_counter()
+        child = subprocess.Popen([str(self.ours.program), *map(str, argv)],
+                                 env=self.ours.env)
+        while child.poll() is None:
+            # Looked at rarely: smaps_rollup costs the process its lock.
+            try:
+                child.wait(0.5)
+            except subprocess.TimeoutExpired:
+                self.agent = max(self.agent, total(agents(self.since), "Pss"))
+                self.controller = max(self.controller, memory(pid, "Rss"))
+        if child.returncode != 0:
+            raise RuntimeError(f"{argv}: status {child.returncode}")
+        return time.perf_counter() - start
+
+
+def copies(table, place, ours, base, work, watch):
+    """A big file each way: raw link, null pipeline, sandmux, BASE."""
+    flag = ["-t"] if place.pty else []
+    raw = Loop(TOOLS / "rawlink", "host", *flag,
+               *place.inside(place.tools / "rawlink", "peer"), env=place.env)
+    null = Loop(TOOLS / "nullpipe", "host", *flag,
+                *place.inside(place.tools / "nullpipe", "peer"),
+                env=place.env)
+    size = MIB * 1048576
+    source, back = work / "source", work / "back"
+    far, copy = place.directory / "null", place.directory / "copy"
+    results = {}
+
+    def mark(name, value):
+        results.setdefault(name, []).append(value)
+
+    for _ in range(COPIES):
+        for way in ("up", "down"):
+            mark(f"raw {way}", raw(way, size))
+            if way == "up":
+                mark("null up", null("up", source, far))
+                seconds = ours.timed("cp", source, f"{place.target}:{copy}")
+            else:
+                mark("null down", null("down", far, back))
+                seconds = ours.timed("cp", f"{place.target}:{copy}", back)
+            mark(f"cp {way}", size / seconds / 1e6)
+            if base:
+                argv = (source, f"{place.target}:{copy}") if way == "up" else \
+                    (f"{place.target}:{copy}", back)
+                mark(f"base {way}", size / base.timed("cp", *argv) / 1e6)
+        same = subprocess.run(["cmp", source, back]).returncode == 0
+        if not same:
+            raise RuntimeError("the file came back changed")
+    raw.close()
+    null.close()
+    for way, least in zip(("up", "down"), UNSEALED[place.name]):
+        for other, wanted in (("null", 0.9), ("raw", least)):
+            ratios = [a / b for a, b in zip(results[f"cp {way}"],
+                                            results[f"{other} {way}"])]
+            table.add(f"{place.name}: cp of {MIB} MiB {way} / "
+                      + {"null": "null pipeline", "raw": "raw link"}[other],
+                      median(ratios), "x", wanted, True,
+                      {"MB/s": median(results[f"cp {way}"]),
+                       other: median(results[f"{other} {way}"])})
+        if base:
+            table.add(f"{place.name}: cp {way} / the same of BASE",
+                      median([a / b for a, b in zip(
+                          results[f"cp {way}"], results[f"base {way}"])]),
+                      "x")
+    watch.run("cp", source, f"{place.target}:{copy}")
+    watch.run("cp", f"{place.target}:{copy}", back)
+    back.unlink()
+
+
+def build_base(commit, work):
+    """BASE's programs, with this tree's client loop where it still fits."""
+    tree = work / "base"
+    run("git", "-C", ROOT, "worktree", "add", "--detach", tree, commit)
+    jobs = f"-j{os.cpu_count()}"
+    run("make", jobs, "-C", tree, "all", "build/bench/client_loop")
+    return tree
+
+
+def measure(table, work, env, base_tree):
+    since = time.time() - 1
+    ours = Ours("ours", BUILD, work, env)
+    base = Ours("base", base_tree / "build", work, env) if base_tree else None
+    table.add("agent: size of the program", ours.agent.stat().st_size / 1024,
+              "KiB", 300, False)
+    with open(work / "source", "wb") as out:
+        for _ in range(MIB):
+            out.write(os.urandom(1048576))
+    try:
+        for kind in (Local, Docker, Openshell):
+            if kind.name not in ONLY:
+                continue
+            note(kind.name)
+            try:
+                place = kind(work, env)
+            except RuntimeError as why:
+                note(f"{kind.name} left out: {why}")
+                continue
+            ours.env.update({k: env[k] for k in ("PATH", "STANDIN_DIR")
+                             if k in env})
+            if base:
+                base.env.update(ours.env, SANDMUX_DIR=base.env["SANDMUX_DIR"],
+                                XDG_STATE_HOME=base.env["XDG_STATE_HOME"])
+            try:
+                one_place(table, place, ours, base, work, since)
+            finally:
+                ours.stop()
+                if base:
+                    base.stop()
+                place.close()
+    finally:
+        ours.stop()
+        if base:
+            base.stop()
+
+
+def one_place(table, place, ours, base, work, since):
+    place.env = ours.env
+    watch = Watch(ours, since)
+    held = commands(table, place, ours, base)
+    if place.name == "docker":
+        docker_rows(table, place, ours, held)
+    held.close()
+    # Fresh processes: what they take when nothing has happened yet.
+    ours.stop()
+    ours("exec", place.target, "--", "/bin/true")
+    time.sleep(1)
+    found = agents(since)
+    table.add(f"{place.name}: agent idle, PSS of {len(found)} processes",
+              total(found, "Pss"), "KiB", 1024, False)
+    table.add(f"{place.name}: controller idle, RSS",
+              memory(ours.controller(), "Rss"), "KiB", 6144, False)
+    copies(table, place, ours, base, work, watch)
+    table.add(f"{place.name}: agent and workers during a copy, PSS",
+              watch.agent, "KiB", 8192, False)
+    table.add(f"{place.name}: controller during a copy, RSS",
+              watch.controller, "KiB", 16384, False)
+
+
+def main():
+    # The big files are in memory where there is enough of it.
+    shm = pathlib.Path("/dev/shm")
+    free = shutil.disk_usage(shm).free if shm.is_dir() else 0
+    roomy = free > 8 * MIB * 1048576
+    work = pathlib.Path(tempfile.mkdtemp(prefix="sandmux-bench-",
+                                         dir=shm if roomy else None))
+    env = dict(os.environ)
+    for name in ("BASH_ENV", "ENV"):
+        env.pop(name, None)
+    table = Table()
+    commit = os.environ.get("BASE")
+    base_tree = None
+    print(f"{os.cpu_count()} cores, {MIB} MiB, {ROUNDS} rounds of {COMMANDS} "
+          f"commands, {COPIES} copies each way; medians of ratios")
+    try:
+        base_tree = build_base(commit, work) if commit else None
+        measure(table, work, env, base_tree)
+    finally:
+        if base_tree:
+            subprocess.run(["git", "-C", ROOT, "worktree", "remove",
+                            "--force", base_tree], capture_output=True)
+        shutil.rmtree(work, ignore_errors=True)
+        head = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"],
+                              capture_output=True, text=True).stdout.strip()
+        (BUILD / "bench.json").write_text(json.dumps(
+            dict(commit=head, base=commit or None, cores=os.cpu_count(),
+                 mib=MIB, rounds=ROUNDS, commands=COMMANDS, copies=COPIES,
+                 missed=table.missed, rows=table.rows), indent=1) + "\n")
+    print(f"{table.missed} missed; {BUILD / 'bench.json'}")
+    return 1 if table.missed and os.environ.get("STRICT") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
