@@ -2,7 +2,8 @@
 /*
  * probe: a program to put into a sandbox and ask what it can do there.
  *
- * probe echo | sink N | source N | both N | stall | calls | nested DIR PID
+ * probe echo | sink N | source N | both N | stall | flood FILE | calls |
+ *       nested DIR PID
  *
  * The fact tests and figures.py upload it, to the stand-in or to the real
  * one alike.  The stream modes make their terminal raw, print READY and a
@@ -23,6 +24,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PROBE_PERIOD (251 * 256)
@@ -126,6 +128,37 @@ do_both(uint64_t n)
 	good = do_sink(n);
 	(void)waitpid(pid, NULL, 0);
 	(void)dprintf(1, "GOT %llu\n", (unsigned long long)good);
+}
+
+/*
+ * Writes until nothing more goes for half a second, notes how many bytes
+ * went, and exits with all of them unread by anybody.
+ */
+static void
+do_flood(const char *note)
+{
+	const struct timespec pause_ms = { 0, 10000000 };
+	uint64_t n = 0;
+	int idle = 0;
+	FILE *f;
+
+	(void)fcntl(1, F_SETFL, O_NONBLOCK);
+	while (idle < 50) {
+		ssize_t w = write(1, table, 4096);
+
+		if (w > 0) {
+			n += (uint64_t)w;
+			idle = 0;
+		} else {
+			idle++;
+			(void)nanosleep(&pause_ms, NULL);
+		}
+	}
+	f = fopen(note, "w");
+	if (f != NULL) {
+		(void)fprintf(f, "%llu\n", (unsigned long long)n);
+		(void)fclose(f);
+	}
 }
 
 static void
@@ -291,6 +324,8 @@ main(int argc, char **argv)
 		do_source(n);
 	} else if (strcmp(mode, "both") == 0) {
 		do_both(n);
+	} else if (strcmp(mode, "flood") == 0 && argc == 3) {
+		do_flood(argv[2]);
 	} else if (strcmp(mode, "stall") == 0) {
 		for (;;) {
 			(void)pause();
@@ -299,6 +334,5 @@ main(int argc, char **argv)
 		(void)fprintf(stderr, "usage: probe MODE\n");
 		return 2;
 	}
-	/* No more output is owed: the host has seen all of it by now. */
 	return 0;
 }

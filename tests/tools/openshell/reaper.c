@@ -64,6 +64,12 @@ reaper_take(int slot)
 	return status;
 }
 
+void
+reaper_forget(int slot)
+{
+	(void)reaper_take(slot);
+}
+
 static void
 note(pid_t pid, int status)
 {

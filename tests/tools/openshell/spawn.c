@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +78,16 @@ spawn_init(const struct cage *c, char *const *user_env, int n)
 
 /* After fork: only async-signal-safe calls. */
 static void
-run_child(const struct spawn_request *rq, const int fds[3])
+give_up(int report)
+{
+	int err = errno;
+
+	(void)!write(report, &err, sizeof(err));
+	_exit(125);
+}
+
+static void
+run_child(const struct spawn_request *rq, const int fds[3], int report)
 {
 	char *const shell[] = {
 		(char *)"/bin/bash",
@@ -100,22 +108,22 @@ run_child(const struct spawn_request *rq, const int fds[3])
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (tty && (setsid() == -1 || ioctl(fds[0], TIOCSCTTY, 0) == -1)) {
-		_exit(125);
+		give_up(report);
 	}
 	for (i = 0; i < 3; i++) {
 		if (dup2(fds[i], i) == -1) {
-			_exit(125);
+			give_up(report);
 		}
 	}
 	if (chdir(cage->workdir) == -1 || cage_enter(cage) == -1) {
-		_exit(125);
+		give_up(report);
 	}
 	if (rq->argv != NULL && strchr(argv[0], '/') == NULL) {
 		environ = env_pipe;
 		(void)execvp(argv[0], argv);
 	}
 	(void)execve(argv[0], argv, tty ? env_tty : env_pipe);
-	_exit(errno == ENOENT ? 127 : 126);
+	give_up(report);
 }
 
 static int
@@ -179,6 +187,36 @@ close_ends(int fds[3])
 	}
 }
 
+/* An image without /bin/bash fails here, not with a status of its own. */
+static int
+fork_child(struct child *ch, const struct spawn_request *rq, const int fds[3])
+{
+	int report[2];
+	int err = 0;
+
+	if (pipe2(report, O_CLOEXEC) == -1) {
+		return -1;
+	}
+	reaper_lock();
+	ch->pid = fork();
+	if (ch->pid == 0) {
+		run_child(rq, fds, report[1]);
+	}
+	if (ch->pid > 0) {
+		ch->slot = reaper_add(ch->pid, &ch->exited);
+	}
+	reaper_unlock();
+	(void)close(report[1]);
+	if (read(report[0], &err, sizeof(err)) != sizeof(err)) {
+		err = ch->pid > 0 && ch->slot != -1 ? 0 : EAGAIN;
+	} else if (ch->slot != -1) {
+		reaper_forget(ch->slot);
+	}
+	(void)close(report[0]);
+	errno = err;
+	return err == 0 ? 0 : -1;
+}
+
 int
 spawn_start(struct child *ch, const struct spawn_request *rq)
 {
@@ -198,16 +236,7 @@ spawn_start(struct child *ch, const struct spawn_request *rq)
 		r = open_pipes(ch, fds);
 	}
 	if (r == 0) {
-		reaper_lock();
-		ch->pid = fork();
-		if (ch->pid == 0) {
-			run_child(rq, fds);
-		}
-		if (ch->pid > 0) {
-			ch->slot = reaper_add(ch->pid, &ch->exited);
-		}
-		reaper_unlock();
-		r = ch->pid > 0 && ch->slot != -1 ? 0 : -1;
+		r = fork_child(ch, rq, fds);
 	}
 	if (rq->argv != NULL) {
 		fds[1] = fds[2] = -1;

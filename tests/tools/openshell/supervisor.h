@@ -35,7 +35,7 @@ struct spawn_request {
 void spawn_init(const struct cage *cage, char *const *user_env, int n);
 /* 0 with the child filled, or -1 + errno and nothing left open. */
 int spawn_start(struct child *ch, const struct spawn_request *rq);
-/* Closes what is open and gives the slot back; takes the empty child. */
+/* Closes what is open; takes the empty child. */
 void spawn_close(struct child *ch);
 
 /* reaper.c: locked around fork so that no exit is missed. */
@@ -45,6 +45,8 @@ void reaper_unlock(void);
 int reaper_add(pid_t pid, int *fd);
 /* The raw wait status once exited was readable; frees the slot. */
 int reaper_take(int slot);
+/* Frees the slot of a child whose end nobody will ask for. */
+void reaper_forget(int slot);
 /* Reaps what is there; returns 1 when the pid watched as main has ended. */
 int reaper_run(void);
 void reaper_set_main(pid_t pid);
