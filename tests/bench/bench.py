@@ -10,8 +10,7 @@ B/bench.json.  Exits 1 if a figure misses its mark and STRICT=1 is set.
 Environment: B build directory; BASE a commit to build and measure beside
 this one; BENCH_ONLY a list of local,docker,openshell; BENCH_MIB the size of
 the copies (1024); BENCH_ROUNDS rounds of commands (7); BENCH_COPIES rounds of
-copies (3); OPENSHELL a CLI instead of the stand-in (with BENCH_SANDBOX, the
-name of a sandbox that has /bin/true).
+copies (3); OPENSHELL a real CLI instead of the stand-in.
 """
 import json
 import os
@@ -212,49 +211,25 @@ class Docker:
 
 
 class Openshell:
+    """The stand-in, or OPENSHELL; a sandbox whose image has the tools."""
+
     name, pty = "openshell", True
 
     def __init__(self, work, env):
-        self.cli = os.environ.get("OPENSHELL")
-        self.real = bool(self.cli)
-        self.env = env
-        if self.real:
-            self.box = os.environ["BENCH_SANDBOX"]
-        else:
-            self.start_standin(work)
-        self.target = "openshell:" + self.box
-        self.directory = pathlib.Path("/tmp")
-        self.tools = pathlib.Path("/tmp")
-        for tool in ("rawlink", "nullpipe", "spawnloop"):
-            data = (TOOLS / tool).read_bytes()
-            for at in range(0, len(data), 524288):
-                subprocess.run(
-                    [self.cli, "sandbox", "exec", "-n", self.box, "--no-tty",
-                     "--", "sh", "-c", f"cat {'>>' if at else '>'} "
-                     f"/tmp/{tool}; chmod 755 /tmp/{tool}"],
-                    input=data[at:at + 524288], env=env, check=True,
-                    stdout=subprocess.DEVNULL)
-        # /tmp is not executable in the cage: the tools come in by the image.
-        if subprocess.run([self.cli, "sandbox", "exec", "-n", self.box,
-                           "--no-tty", "--", "/usr/bin/spawnloop", "1",
-                           "/bin/true"], env=env, capture_output=True,
-                          stdin=subprocess.DEVNULL).returncode == 0:
-            self.tools = pathlib.Path("/usr/bin")
-
-    def start_standin(self, work):
-        """A sandbox of the stand-in, from an image with tools and agent."""
         docker = shutil.which("docker")
         if docker is None:
             raise RuntimeError("docker is not installed")
-        program = BUILD / "tests/openshell/openshell"
-        if not program.exists():
-            raise RuntimeError(f"{program}: not built")
+        self.cli, self.env = os.environ.get("OPENSHELL"), env
+        self.real = bool(self.cli)
+        if not self.real:
+            self.cli = str(BUILD / "tests/openshell/openshell")
+            if not os.path.exists(self.cli):
+                raise RuntimeError(f"{self.cli}: not built")
+            env["STANDIN_DIR"] = str(work / "standin")
         bins = work / "bin"
         bins.mkdir()
-        (bins / "openshell").symlink_to(program)
-        self.env["PATH"] = f"{bins}:{self.env['PATH']}"
-        self.env["STANDIN_DIR"] = str(work / "standin")
-        self.cli = str(program)
+        (bins / "openshell").symlink_to(self.cli)
+        env["PATH"] = f"{bins}:{env['PATH']}"
         run("sh", ROOT / "tests/images.sh", "debian-baked",
             env=dict(os.environ, B=str(BUILD)))
         context = work / "openshell-image"
@@ -267,11 +242,14 @@ class Openshell:
             "mkdir -p /sandbox && chown 1000:1000 /sandbox\n"
             "COPY rawlink nullpipe spawnloop /usr/bin/\n"
             "USER sandbox\nWORKDIR /sandbox\n")
-        run(docker, "build", "-q", "-t", "sandmux-bench-openshell", context)
+        run(docker, "build", "-q", "-t", "sandmux-bench-openshell:1", context)
         self.box = "bench-" + uuid.uuid4().hex[:8]
+        self.target = "openshell:" + self.box
+        self.directory = pathlib.Path("/tmp")
+        self.tools = pathlib.Path("/usr/bin")
         run(self.cli, "sandbox", "create", "--name", self.box, "--from",
-            "sandmux-bench-openshell", "--detach", "--", "sleep", "infinity",
-            env=self.env, stdin=subprocess.DEVNULL)
+            "sandmux-bench-openshell:1", "--detach", "--", "sleep",
+            "infinity", env=env, stdin=subprocess.DEVNULL)
 
     def inside(self, *argv):
         return [self.cli, "sandbox", "exec", "-n", self.box, "--tty", "--"] + \
@@ -282,9 +260,9 @@ class Openshell:
                    "--", *argv, env=self.env, stdin=subprocess.DEVNULL)
 
     def close(self):
+        subprocess.run([self.cli, "sandbox", "delete", self.box],
+                       env=self.env, capture_output=True)
         if not self.real:
-            subprocess.run([self.cli, "sandbox", "delete", self.box],
-                           env=self.env, capture_output=True)
             subprocess.run([self.cli, "standin", "stop"], env=self.env,
                            capture_output=True)
 
