@@ -14,7 +14,7 @@ packages() {
 			libcmocka-dev busybox-static \
 			debootstrap strace procps ;;
 	lint)	echo clang-tidy libcmocka-dev ;;
-	fuzz)	echo clang llvm ;;
+	fuzz)	echo clang llvm libclang-rt-dev ;;
 	arm64)	echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
 			qemu-user-static musl-dev:arm64 libsodium-dev:arm64 ;;
 	*)	echo "deps.sh: unknown purpose: $1" >&2; exit 2 ;;
