@@ -3,6 +3,7 @@
 #include "link.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,10 @@ link_new(struct link_config *config, enum seal_role role)
 	if (link == MAP_FAILED) {
 		return NULL;
 	}
+#ifdef MADV_DONTFORK
+	madvise(link->plain, sizeof(*link) - offsetof(struct link, plain),
+	    MADV_DONTFORK);
+#endif
 	link->role = role;
 	link->terms = config->terms;
 	link->session = config->session;

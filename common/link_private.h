@@ -11,6 +11,7 @@
 #include "link.h"
 
 #define LINK_RECORD 4u			/* a record's length field */
+#define LINK_PAGE 4096
 #define LINK_IN 196608u			/* input buffer */
 #define LINK_OUT 131072u		/* output buffer */
 #define LINK_READY_RECORD \
@@ -51,7 +52,8 @@ struct link {
 	size_t head_len, tail_len;
 	uint8_t head[LINK_QUOTE], tail[LINK_QUOTE];
 
-	uint8_t plain[WIRE_RECORD_PLAIN];
+	/* from here on not inherited by children: on pages of their own */
+	uint8_t plain[WIRE_RECORD_PLAIN] __attribute__((aligned(LINK_PAGE)));
 	uint8_t out_buf[LINK_OUT];
 	uint8_t in_buf[LINK_IN];
 };

@@ -101,7 +101,8 @@ static const struct field exec_fields[] = {
 	B(K_LIST, exec, unset, WIRE_BODY_MAX)
 };
 static const struct field put_fields[] = {
-	N(K_U32, put, mode), B(K_BYTES, put, path, WIRE_PATH_MAX)
+	N(K_U32, put, mode), B(K_BYTES, put, path, WIRE_PATH_MAX),
+	B(K_BYTES, put, name, 255)
 };
 static const struct field get_fields[] = {
 	B(K_BYTES, get, path, WIRE_PATH_MAX)

@@ -264,6 +264,7 @@ struct wire_exec {
 struct wire_put {
 	uint32_t mode;			/* of a new file */
 	struct wire_bytes path;		/* relative: to the default cwd */
+	struct wire_bytes name;		/* in path, if that is a directory */
 };
 
 struct wire_get {

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core.c - the agent's loop: one session with the host, and its tasks.
+ *
+ * It lives in a session of its own, knows the session secret and is not
+ * dumpable.  It never blocks: what could (files, look-ups) runs in tasks.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "child.h"
+#include "clock.h"
+#include "file.h"
+#include "task.h"
+
+#define ATTEMPT_MS 10000u		/* for the stub's words to come */
+#define WORDS_MAX 512u
+
+struct core {
+	int stub;			/* attempts arrive here */
+	int chld[2];			/* SIGCHLD's self-pipe */
+	uint64_t deadline;		/* of the first attempt */
+	uint8_t unlinked;
+	struct seal_secret *secret;
+	struct link *link;
+	struct session *session;
+	struct session_budget budget;
+	struct tasks tasks;
+	struct pollset set;
+};
+
+static struct core core;		/* the process is this one object */
+
+void
+core_wipe(void)
+{
+	seal_secret_wipe(core.secret);
+	link_wipe(core.link);
+}
+
+/* ---- requests --------------------------------------------------------- */
+
+static void
+open_exec(struct session_request *req, const struct wire_exec *exec)
+{
+	struct child_spec spec;
+	struct error error;
+	struct task *task;
+	bool has_stdin = (exec->flags & WIRE_EXEC_STDIN) != 0;
+
+	if (child_spec(&spec, exec, &error) == -1) {
+		session_fail(req, &error);
+		return;
+	}
+	spec.null = core.tasks.null;
+	task = task_start(&core.tasks, req, TASK_OUT | TASK_ERR | TASK_JOB |
+	    (has_stdin ? TASK_IN : 0u), child_run, &spec);
+	child_spec_free(&spec);
+	if (task == NULL) {
+		return;
+	}
+	task->grace_ms = exec->grace_ms;
+	if (exec->timeout_ms > 0 && exec->timeout_ms < CLOCK_NEVER / CLOCK_MS -
+	    task->started) {
+		task->deadline = task->started + exec->timeout_ms * CLOCK_MS;
+	}
+}
+
+static void
+open_unknown(struct session_request *req, const char *what)
+{
+	struct error error;
+
+	error_set(&error, WIRE_STEP_USAGE, EPROTO, "%s", what);
+	session_fail(req, &error);
+}
+
+/* Give what came before the body was complete to the one who wants it. */
+static void
+feed(struct session_request *req)
+{
+	const uint8_t *data;
+	size_t len, n;
+
+	while (req->app != NULL && (len = session_peek(req, 1, &data)) > 0) {
+		n = task_data(req->app, data, len);
+		if (n == 0 || req->in[1].drop) {
+			return;
+		}
+		session_consume(req, 1, n);
+	}
+}
+
+static void
+on_opened(void *ctx, struct session_request *req, const uint8_t *body,
+    uint32_t len)
+{
+	struct wire msg;
+	enum wire_err err = wire_decode(body, len, &msg);
+
+	(void)ctx;
+	if (err != WIRE_OK || msg.type != req->kind) {
+		open_unknown(req, err != WIRE_OK ? wire_err_text(err) :
+		    "a body of another kind");
+		return;
+	}
+	switch (msg.type) {
+	case WIRE_EXEC:
+		open_exec(req, &msg.u.exec);
+		break;
+	case WIRE_PUT:
+		file_put(&core.tasks, req, &msg.u.put);
+		break;
+	case WIRE_GET:
+		file_get(&core.tasks, req, &msg.u.get);
+		break;
+	case WIRE_PROBE:
+		file_probe(&core.tasks, req);
+		break;
+	case WIRE_ECHO:
+		session_end(req, 1);
+		session_ready(req, 0);
+		return;
+	default:
+		open_unknown(req, "this agent has no such request");
+		return;
+	}
+	feed(req);
+}
+
+/* ---- ECHO: no process ------------------------------------------------- */
+
+static void
+echo_check(struct session_request *req)
+{
+	struct wire_result r = { .outcome = WIRE_EXITED };
+
+	if (req->in[1].ended && req->in[1].queue.length == 0) {
+		r.in = req->in[1].received;
+		session_result(req, &r);
+	}
+}
+
+static size_t
+echo_pull(struct session_request *req, uint8_t *buf, size_t max)
+{
+	const uint8_t *data;
+	size_t n = session_peek(req, 1, &data);
+
+	n = n < max ? n : max;
+	if (n > 0) {
+		memcpy(buf, data, n);
+		session_consume(req, 1, n);
+	}
+	return n;
+}
+
+/* ---- events ----------------------------------------------------------- */
+
+static size_t
+on_data(void *ctx, struct session_request *req, unsigned index,
+    const uint8_t *data, size_t len)
+{
+	size_t n;
+
+	(void)ctx;
+	(void)index;
+	if (req->kind == WIRE_ECHO) {
+		n = session_push(req, 0, data, len);
+		if (n < len) {
+			session_ready(req, 0);
+		}
+		return n;
+	}
+	return req->app == NULL ? len : task_data(req->app, data, len);
+}
+
+static void
+on_ended(void *ctx, struct session_request *req, unsigned index)
+{
+	(void)ctx;
+	(void)index;
+	if (req->kind == WIRE_ECHO) {
+		echo_check(req);
+	} else if (req->app != NULL) {
+		task_ended(req->app);
+	}
+}
+
+static size_t
+on_pull(void *ctx, struct session_request *req, unsigned index, uint8_t *buf,
+    size_t max)
+{
+	(void)ctx;
+	if (req->kind == WIRE_ECHO) {
+		return index == 0 ? echo_pull(req, buf, max) : 0;
+	}
+	return req->app == NULL ? 0 :
+	    task_pull(&core.tasks, req->app, index, buf, max);
+}
+
+static void
+on_unwanted(void *ctx, struct session_request *req, unsigned index)
+{
+	(void)ctx;
+	if (req->kind != WIRE_ECHO && req->app != NULL) {
+		task_unwanted(req->app, index);
+	}
+}
+
+static void
+on_signal(void *ctx, struct session_request *req, int number)
+{
+	(void)ctx;
+	if (req->app != NULL) {
+		task_signal(req->app, number);
+	}
+}
+
+static void
+on_resize(void *ctx, struct session_request *req, unsigned rows,
+    unsigned columns)
+{
+	/* Jobs have no terminals yet. */
+	(void)ctx;
+	(void)req;
+	(void)rows;
+	(void)columns;
+}
+
+static void
+on_cancel(void *ctx, struct session_request *req)
+{
+	struct wire_result r = { .outcome = WIRE_CANCELLED };
+
+	(void)ctx;
+	if (req->app != NULL) {
+		task_stop(req->app, WIRE_CANCELLED);
+	} else if (req->kind == WIRE_ECHO) {
+		session_result(req, &r);
+	}
+}
+
+static const struct session_events events = {
+	.opened = on_opened, .data = on_data, .ended = on_ended,
+	.pull = on_pull, .unwanted = on_unwanted, .signal = on_signal,
+	.resize = on_resize, .cancel = on_cancel
+};
+
+/* ECHO requests end when their queue has run dry, which no event tells. */
+static void
+visit_echo(void *ctx, struct session_request *req)
+{
+	(void)ctx;
+	if (req->kind == WIRE_ECHO && req->state == SESSION_RUNNING) {
+		echo_check(req);
+	}
+}
+
+/* ---- attempts --------------------------------------------------------- */
+
+/* A file that another user serves could stop a loop: only these may come. */
+static bool
+fit_for_link(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) ||
+	    S_ISSOCK(st.st_mode) || isatty(fd));
+}
+
+static int
+split_words(char *buf, size_t len, char *words[5])
+{
+	size_t i, n = 0;
+
+	if (len == 0 || buf[len - 1] != '\0') {
+		return -1;
+	}
+	for (i = 0; i < len; i += strlen(buf + i) + 1) {
+		if (n == 5) {
+			return -1;
+		}
+		words[n++] = buf + i;
+	}
+	return n == 5 ? 0 : -1;
+}
+
+static int
+link_up(char *words[5], int fds[2])
+{
+	struct link_config config = { .session = core.session,
+	    .secret = core.secret, .in = fds[0], .out = fds[1],
+	    .unlinked = core.unlinked };
+	const char *what;
+
+	if (link_parse_terms(&config.terms, words, &what) == -1 ||
+	    config.terms.number != 1 || !fit_for_link(fds[0]) ||
+	    !fit_for_link(fds[1]) ||
+	    fcntl(fds[0], F_SETFL, O_RDWR | O_NONBLOCK) == -1 ||
+	    fcntl(fds[1], F_SETFL, O_RDWR | O_NONBLOCK) == -1) {
+		close(fds[0]);
+		close(fds[1]);
+		return -1;
+	}
+	core.link = link_new_agent(&config);
+	return core.link == NULL ? -1 : 0;
+}
+
+/* The stub's words and descriptors; -1 if no link can come of it. */
+static int
+take_attempt(void)
+{
+	union {
+		char buf[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	char buf[WORDS_MAX], *words[5];
+	struct iovec iov = { buf, sizeof(buf) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
+	    .msg_control = control.buf,
+	    .msg_controllen = sizeof(control.buf) };
+	struct cmsghdr *c;
+	ssize_t n;
+	int fds[2];
+
+	n = recvmsg(core.stub, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (n == -1 && (errno == EAGAIN || errno == EINTR)) {
+		return 0;
+	}
+	c = n <= 0 ? NULL : CMSG_FIRSTHDR(&msg);
+	if (c == NULL || (msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0 ||
+	    c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+	    c->cmsg_len != CMSG_LEN(sizeof(fds))) {
+		return -1;
+	}
+	memcpy(fds, CMSG_DATA(c), sizeof(fds));
+	if (split_words(buf, (size_t)n, words) == -1) {
+		close(fds[0]);
+		close(fds[1]);
+		return -1;
+	}
+	return link_up(words, fds);
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+static void
+on_sigchld(int number)
+{
+	int saved = errno;
+
+	(void)number;
+	if (write(core.chld[1], "", 1) == -1) {
+		errno = saved;	/* full: a wake-up is on its way already */
+	}
+	errno = saved;
+}
+
+/* Fds 0 to 2 are nothing, so that no pipe can come to lie there. */
+static void
+close_stdio(void)
+{
+	int fd = open("/dev/null", O_RDWR), pair[2], i;
+
+	if (fd == -1 && pipe(pair) == 0) {
+		fd = pair[0];
+	}
+	for (i = 0; fd != -1 && i < AGENT_NULL_FDS; i++) {
+		dup2(fd, i);
+	}
+	if (fd >= AGENT_NULL_FDS) {
+		close(fd);
+	}
+}
+
+static void
+close_strangers(int keep)
+{
+	long i, max = sysconf(_SC_OPEN_MAX);
+
+	max = max < 0 || max > 4096 ? 4096 : max;
+	for (i = AGENT_NULL_FDS; i < max; i++) {
+		if (i != keep) {
+			close((int)i);
+		}
+	}
+}
+
+static int
+set_up(int fd, uint8_t unlinked)
+{
+	struct session_config config = { .events = &events,
+	    .budget = &core.budget, .server = true, .stored = true };
+	struct sigaction sa = { .sa_handler = on_sigchld,
+	    .sa_flags = SA_RESTART };
+
+	setsid();
+	prctl(PR_SET_DUMPABLE, 0);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	close_strangers(fd);
+	close_stdio();
+	child_keep_limits();
+	core.stub = fd;
+	core.unlinked = unlinked;
+	core.deadline = clock_now() + ATTEMPT_MS * (uint64_t)CLOCK_MS;
+	tasks_init(&core.tasks);
+	signal(SIGPIPE, SIG_IGN);
+	if (pipe2(core.chld, O_CLOEXEC | O_NONBLOCK) == -1 ||
+	    sigaction(SIGCHLD, &sa, NULL) == -1 ||
+	    session_budget_init(&core.budget, SESSION_REQUESTS) == -1) {
+		return -1;
+	}
+	core.secret = seal_secret_new();
+	core.session = session_new(&config);
+	return core.secret == NULL || core.session == NULL ? -1 : 0;
+}
+
+/* One turn; false when the core's life is over. */
+static bool
+turn(void)
+{
+	size_t stub, chld;
+	char waste[64];
+
+	pollset_clear(&core.set);
+	stub = core.link == NULL ? pollset_add(&core.set, core.stub, POLLIN) :
+	    POLLSET_NONE;
+	chld = pollset_add(&core.set, core.chld[0], POLLIN);
+	if (core.link != NULL) {
+		link_interest(core.link, &core.set);
+	} else {
+		pollset_wake(&core.set, core.deadline);
+	}
+	tasks_interest(&core.tasks, &core.set);
+	if (pollset_wait(&core.set) == -1) {
+		return false;
+	}
+	if (pollset_ready(&core.set, chld) != 0) {
+		while (read(core.chld[0], waste, sizeof(waste)) > 0) {
+			continue;
+		}
+		tasks_reap(&core.tasks);
+	}
+	if (pollset_ready(&core.set, stub) != 0 && take_attempt() == -1) {
+		return false;
+	}
+	if (core.link == NULL) {
+		return clock_now() < core.deadline;
+	}
+	tasks_run(&core.tasks, &core.set);
+	link_run(core.link, &core.set);
+	session_each(core.session, visit_echo, NULL);
+	link_flush(core.link);
+	return link_state(core.link) < LINK_CLOSED;
+}
+
+int
+core_run(int fd, uint8_t unlinked)
+{
+	int rc = set_up(fd, unlinked);
+
+	while (rc == 0 && turn()) {
+		continue;
+	}
+	/* Nobody can ask for anything any more: nothing may stay behind. */
+	tasks_kill(&core.tasks);
+	link_free(core.link);
+	seal_secret_free(core.secret);
+	return rc == 0 ? 0 : 1;
+}

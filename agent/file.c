@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/* file.c - worker processes: whole files in and out, renamed when complete. */
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "child.h"
+
+#define PIECE 131072u			/* bytes moved at once */
+
+struct job_put {
+	char path[WIRE_PATH_MAX + 258];
+	char name[256];
+	uint32_t mode;
+};
+
+/* A copy without NUL inside and with one at the end; -1 if it has one. */
+static int
+take_path(char *out, size_t cap, struct wire_bytes from)
+{
+	if (from.len >= cap || (from.len > 0 &&
+	    memchr(from.at, '\0', from.len) != NULL)) {
+		return -1;
+	}
+	if (from.len > 0) {
+		memcpy(out, from.at, from.len);
+	}
+	out[from.len] = '\0';
+	return 0;
+}
+
+static void
+refuse(struct session_request *req, const char *what)
+{
+	struct error error;
+
+	error_set(&error, WIRE_STEP_USAGE, EINVAL, "%s", what);
+	session_fail(req, &error);
+}
+
+/* All went well: an empty note, then what was found. */
+static void
+done(int note, const uint8_t *info, size_t len)
+{
+	struct task_note n = { .step = WIRE_STEP_NONE };
+
+	if (write(note, &n, sizeof(n)) == -1 ||
+	    (len > 0 && write(note, info, len) == -1)) {
+		_exit(1);
+	}
+	_exit(0);
+}
+
+static int
+write_all(int fd, const char *buf, size_t len)
+{
+	ssize_t n;
+
+	while (len > 0) {
+		n = write(fd, buf, len);
+		if (n == -1 && errno == EINTR) {
+			continue;
+		}
+		if (n == -1) {
+			return -1;
+		}
+		buf += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static ssize_t
+read_some(int fd, char *buf, size_t cap)
+{
+	ssize_t n;
+
+	do {
+		n = read(fd, buf, cap);
+	} while (n == -1 && errno == EINTR);
+	return n;
+}
+
+/* Workers end with the core and get none of its signals' meanings. */
+static void
+begin(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	child_reset();
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* ---- put -------------------------------------------------------------- */
+
+/* Where the bytes go until they are complete. */
+struct place {
+	const char *path;		/* the file's own */
+	char temp[WIRE_PATH_MAX + 320];
+	int fd;
+	bool in_place;			/* a device: no temporary name */
+	struct stat old;
+	bool existed;
+};
+
+static void
+give_up(int note, const struct place *p, enum wire_step step, int number)
+{
+	if (!p->in_place && p->temp[0] != '\0') {
+		unlink(p->temp);
+	}
+	child_fail(note, step, number, p->path);
+}
+
+/* A directory gets the file inside it; a link is followed to its file. */
+static void
+resolve(struct job_put *put, int note)
+{
+	char real[PATH_MAX];
+	size_t len = strlen(put->path);
+	struct stat st;
+
+	if (stat(put->path, &st) == -1) {
+		if (len > 0 && put->path[len - 1] == '/') {
+			child_fail(note, WIRE_STEP_OPEN, errno, put->path);
+		}
+	} else if (S_ISDIR(st.st_mode)) {
+		if (put->name[0] == '\0' || strchr(put->name, '/') != NULL) {
+			child_fail(note, WIRE_STEP_OPEN, EISDIR, put->path);
+		}
+		snprintf(put->path + len, sizeof(put->path) - len, "%s%s",
+		    len > 0 && put->path[len - 1] == '/' ? "" : "/",
+		    put->name);
+	}
+	if (lstat(put->path, &st) == 0 && S_ISLNK(st.st_mode) &&
+	    realpath(put->path, real) != NULL &&
+	    strlen(real) < sizeof(put->path)) {
+		strcpy(put->path, real);
+	}
+}
+
+static void
+open_temp(struct place *p, int note)
+{
+	const char *slash = strrchr(p->path, '/');
+	size_t dir = slash == NULL ? 0 : (size_t)(slash - p->path) + 1;
+	uint8_t random[8];
+	char hex[17];
+
+	seal_random(random, sizeof(random));
+	seal_hex(random, sizeof(random), hex);
+	snprintf(p->temp, sizeof(p->temp), "%.*s.sandmux-%s.part", (int)dir,
+	    p->path, hex);
+	p->fd = open(p->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW |
+	    O_CLOEXEC, 0600);
+	if (p->fd == -1) {
+		p->temp[0] = '\0';
+		child_fail(note, WIRE_STEP_OPEN, errno, p->path);
+	}
+}
+
+static void
+open_place(struct place *p, int note)
+{
+	p->existed = stat(p->path, &p->old) == 0;
+	if (p->existed && S_ISDIR(p->old.st_mode)) {
+		child_fail(note, WIRE_STEP_OPEN, EISDIR, p->path);
+	}
+	if (p->existed && access(p->path, W_OK) == -1) {
+		child_fail(note, WIRE_STEP_OPEN, errno, p->path);
+	}
+	if (p->existed && S_ISCHR(p->old.st_mode)) {
+		p->in_place = true;
+		p->fd = open(p->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+		if (p->fd == -1) {
+			child_fail(note, WIRE_STEP_OPEN, errno, p->path);
+		}
+		return;
+	}
+	if (p->existed && !S_ISREG(p->old.st_mode)) {
+		child_fail(note, WIRE_STEP_OPEN, EINVAL, p->path);
+	}
+	open_temp(p, note);
+}
+
+static void
+publish(const struct place *p, uint32_t mode, int note)
+{
+	mode_t mask = umask(0);
+	mode_t want = p->existed ? p->old.st_mode & 07777 :
+	    (mode & 0777) & ~mask;
+
+	if (p->in_place) {
+		return;
+	}
+	/* A foreign owner is kept where we may; our own file stays ours. */
+	if (p->existed && fchown(p->fd, p->old.st_uid, p->old.st_gid) == -1) {
+		want &= 0777;
+	}
+	if (fchmod(p->fd, want) == -1) {
+		give_up(note, p, WIRE_STEP_WRITE, errno);
+	}
+	/* Late errors of a network or full disk come with close(). */
+	if (close(p->fd) == -1) {
+		give_up(note, p, WIRE_STEP_WRITE, errno);
+	}
+	if (rename(p->temp, p->path) == -1) {
+		give_up(note, p, WIRE_STEP_RENAME, errno);
+	}
+}
+
+static void
+put_child(const struct task_child *c, void *arg)
+{
+	struct job_put *put = arg;
+	struct place p = { .path = put->path };
+	struct task_commit commit;
+	static char buf[PIECE];
+	uint64_t total = 0;
+	ssize_t n;
+
+	begin();
+	resolve(put, c->note);
+	open_place(&p, c->note);
+	while ((n = read_some(c->in, buf, sizeof(buf))) > 0) {
+		if (write_all(p.fd, buf, (size_t)n) == -1) {
+			give_up(c->note, &p, WIRE_STEP_WRITE, errno);
+		}
+		total += (uint64_t)n;
+	}
+	/* The end of the pipe may be the core's death: only a total counts. */
+	if (n == -1 || read(c->note, &commit, sizeof(commit)) !=
+	    (ssize_t)sizeof(commit) || commit.total != total) {
+		give_up(c->note, &p, WIRE_STEP_WRITE, ECANCELED);
+	}
+	publish(&p, put->mode, c->note);
+	done(c->note, NULL, 0);
+}
+
+void
+file_put(struct tasks *tasks, struct session_request *req,
+    const struct wire_put *msg)
+{
+	struct job_put *put = calloc(1, sizeof(*put));
+
+	if (put == NULL || take_path(put->path, WIRE_PATH_MAX,
+	    msg->path) == -1 || put->path[0] == '\0' ||
+	    take_path(put->name, sizeof(put->name), msg->name) == -1) {
+		refuse(req, "the path is empty, too long or has a NUL byte");
+	} else {
+		put->mode = msg->mode;
+		task_start(tasks, req, TASK_IN | TASK_COMMIT | TASK_FILE,
+		    put_child, put);
+	}
+	free(put);
+}
+
+/* ---- get -------------------------------------------------------------- */
+
+static void
+get_child(const struct task_child *c, void *arg)
+{
+	const char *path = arg;
+	struct wire info = { .type = WIRE_FILE_INFO };
+	static char buf[PIECE];
+	uint8_t out[64];
+	struct stat st;
+	uint64_t total = 0;
+	size_t len;
+	ssize_t n;
+	int fd;
+
+	begin();
+	/* Not blocking: a fifo without a writer must not hold us. */
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd == -1 || fstat(fd, &st) == -1) {
+		child_fail(c->note, WIRE_STEP_OPEN, errno, path);
+	}
+	if (!S_ISREG(st.st_mode)) {
+		child_fail(c->note, WIRE_STEP_OPEN, S_ISDIR(st.st_mode) ?
+		    EISDIR : EINVAL, path);
+	}
+	posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	while ((n = read_some(fd, buf, sizeof(buf))) > 0) {
+		if (write_all(c->out, buf, (size_t)n) == -1) {
+			_exit(1);	/* nobody wants it any more */
+		}
+		total += (uint64_t)n;
+	}
+	if (n == -1) {
+		child_fail(c->note, WIRE_STEP_READ, errno, path);
+	}
+	info.u.file_info.size = total;
+	info.u.file_info.mode = st.st_mode & 07777;
+	if (wire_encode(&info, out, sizeof(out), &len) != WIRE_OK) {
+		_exit(1);
+	}
+	done(c->note, out, len);
+}
+
+void
+file_get(struct tasks *tasks, struct session_request *req,
+    const struct wire_get *msg)
+{
+	char path[WIRE_PATH_MAX];
+
+	if (take_path(path, sizeof(path), msg->path) == -1 ||
+	    path[0] == '\0') {
+		refuse(req, "the path is empty, too long or has a NUL byte");
+		return;
+	}
+	task_start(tasks, req, TASK_OUT | TASK_FILE, get_child, path);
+}
+
+/* ---- probe ------------------------------------------------------------ */
+
+static void
+probe_child(const struct task_child *c, void *arg)
+{
+	static uint8_t buf[WIRE_INFO_MAX];
+
+	(void)arg;
+	begin();
+	done(c->note, buf, probe_info(buf));
+}
+
+void
+file_probe(struct tasks *tasks, struct session_request *req)
+{
+	task_start(tasks, req, 0, probe_child, NULL);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * file.h - worker processes that read and write files, and one that looks.
+ *
+ * Each runs in its own process, so that a hung file system stops only its
+ * own request.  They answer req themselves when they cannot be started.
+ */
+#ifndef FILE_H
+#define FILE_H
+
+#include "task.h"
+
+void file_put(struct tasks *tasks, struct session_request *req,
+    const struct wire_put *put);
+void file_get(struct tasks *tasks, struct session_request *req,
+    const struct wire_get *get);
+void file_probe(struct tasks *tasks, struct session_request *req);
+
+/* probe.c: the PROBE_INFO message into buf[WIRE_INFO_MAX]; its length. */
+size_t probe_info(uint8_t *buf);
+
+#endif
