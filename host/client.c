@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "interrupt.h"
 #include "items.h"
 #include "launch.h"
 #include "paths.h"
@@ -280,6 +281,7 @@ client_open(const struct client_config *config, struct error *error)
 	struct client *c;
 	int try;
 
+	interrupt_guard();
 	if (paths_runtime(dir, sizeof(dir), error) < 0) {
 		return NULL;
 	}

@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <unistd.h>
 
 #include "system.h"
 
 static int ends[2] = { -1, -1 };
+static bool pipe_was_default;
 
 static void
 on_signal(int number)
@@ -62,4 +64,25 @@ interrupt_take(void)
 	unsigned char byte;
 
 	return ends[0] >= 0 && read(ends[0], &byte, 1) == 1 ? byte : 0;
+}
+
+void
+interrupt_guard(void)
+{
+	struct sigaction old;
+
+	if (sigaction(SIGPIPE, NULL, &old) == 0 &&
+	    old.sa_handler == SIG_DFL) {
+		pipe_was_default = true;
+		signal(SIGPIPE, SIG_IGN);
+	}
+}
+
+void
+interrupt_broken_pipe(void)
+{
+	if (pipe_was_default) {
+		signal(SIGPIPE, SIG_DFL);
+		raise(SIGPIPE);
+	}
 }

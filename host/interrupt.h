@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * interrupt.h - turns SIGINT, SIGTERM and SIGHUP into bytes on a pipe.
+ * interrupt.h - SIGINT, SIGTERM and SIGHUP as bytes on a pipe; SIGPIPE.
  *
  * For the client's commands that have something to cancel or to remove.  A
  * signal that was ignored at the start stays ignored (nohup, and jobs in the
@@ -17,5 +17,17 @@ int interrupt_fd(void);
 
 /* The next signal's number, 0 if there is none. */
 int interrupt_take(void);
+
+/*
+ * From now on a write to a closed socket or pipe fails with EPIPE instead of
+ * ending us: the controller's end must not look like our stdout's.
+ */
+void interrupt_guard(void);
+
+/*
+ * stdout's reader is gone: die of SIGPIPE like other programs.  Returns if
+ * SIGPIPE was ignored from the start.
+ */
+void interrupt_broken_pipe(void);
 
 #endif

@@ -36,26 +36,41 @@ put(struct json *json, const char *data, size_t len)
 	json->data[json->len] = '\0';
 }
 
+/*
+ * One character that does not stand for itself, as \uXXXX in escape[8];
+ * returns the bytes it took.  All unprintable ones are below U+10000.
+ */
+static size_t
+escaped(char *escape, const uint8_t *data, size_t len)
+{
+	size_t n = quote_utf8_any(data, len);
+	unsigned point = n < 2 ? data[0] : n == 2 ?
+	    (data[0] & 0x1fu) << 6 | (data[1] & 0x3fu) :
+	    (data[0] & 0x0fu) << 12 | (data[1] & 0x3fu) << 6 |
+	    (data[2] & 0x3fu);
+
+	snprintf(escape, 8, "\\u%04x", (n == 0 ? 0xdc00u : 0u) + point);
+	return n == 0 ? 1 : n;
+}
+
 static void
 quoted(struct json *json, const uint8_t *data, size_t len)
 {
 	char escape[8];
-	size_t n, run = 0;
+	size_t n, run = 0, taken;
 
 	put(json, "\"", 1);
 	while (len > run && !json->failed) {
-		n = quote_utf8_any(data + run, len - run);
-		if (n > 0 && data[run] >= 0x20 && data[run] != 0x7f &&
-		    data[run] != '"' && data[run] != '\\') {
+		n = quote_utf8(data + run, len - run);
+		if (n > 0 && data[run] != '"' && data[run] != '\\') {
 			run += n;
 			continue;
 		}
 		put(json, (const char *)data, run);
-		snprintf(escape, sizeof(escape), n > 0 ? "\\u00%02x" :
-		    "\\udc%02x", data[run]);
+		taken = escaped(escape, data + run, len - run);
 		put(json, escape, 6);
-		data += run + 1;
-		len -= run + 1;
+		data += run + taken;
+		len -= run + taken;
 		run = 0;
 	}
 	put(json, (const char *)data, run);

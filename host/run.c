@@ -50,6 +50,9 @@ deliver(struct run *run, unsigned index, const uint8_t *data, size_t len)
 			break;
 		}
 		if (n < 0) {
+			if (errno == EPIPE) {
+				interrupt_broken_pipe();
+			}
 			give_up(run, WIRE_STEP_WRITE, flow->name);
 			return len;
 		}
@@ -228,6 +231,12 @@ act(struct run *run, const struct pollset *set)
 	}
 }
 
+void
+run_ready(struct run *run)
+{
+	session_ready(run->req, 1);
+}
+
 int
 run_request(struct run *run, const struct wire *msg, struct run_end *end)
 {
@@ -239,6 +248,9 @@ run_request(struct run *run, const struct wire *msg, struct run_end *end)
 	run->over = run->req == NULL;
 	run->in_done = false;
 	run->signals = 0;
+	if (!run->over && run->has_in) {
+		run_ready(run);
+	}
 	while (!run->over) {
 		pollset_clear(&set);
 		interest(run, &set);

@@ -67,6 +67,8 @@ extern const struct session_events run_events;
  * 0 if end->complete.  run_end_free() frees what it holds.
  */
 int run_request(struct run *run, const struct wire *msg, struct run_end *end);
+/* In a move of run.out: run.in has bytes again after EAGAIN. */
+void run_ready(struct run *run);
 void run_end_free(struct run_end *end);
 
 /* exec's exit statuses beyond the command's own. */

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/* cmd_cp.c - `sandmux cp`: copy one file from or to a target. */
+#include "cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "interrupt.h"
+#include "options.h"
+#include "progress.h"
+#include "run.h"
+#include "sink.h"
+#include "target.h"
+
+static const char usage[] =
+"usage: sandmux cp SRC DST\n"
+"One of them is TARGET:PATH, the other a local file or - (stdin, stdout).\n"
+"A local name with a colon is written with a slash: ./NAME.\n"
+"Exit status: 0, 1 failed, 2 usage, 128+N after signal N.\n";
+
+static const struct options_entry table[] = {
+	{ 'h', "help", OPTIONS_FLAG },
+	{ 'r', "recursive", OPTIONS_LATER },
+	{ 'u', "user", OPTIONS_LATER },
+	OPTIONS_LAST
+};
+
+struct copy {
+	struct target_operand from, to;
+	char target[TARGET_TEXT_MAX];
+	char base[NAME_MAX + 1];	/* the source's, empty: none */
+	char path[WIRE_PATH_MAX + 1];	/* the remote one */
+	struct sink sink;		/* of a download to a file */
+	struct stdfd file;		/* bytes come from or go to this */
+	int fd;				/* owned source, -1: none */
+	bool seekable;
+	mode_t mode;
+	uint64_t size;			/* of the source, 0: unknown */
+	struct progress progress;
+	bool help;
+};
+
+static int
+wrong(struct error *error, const char *what)
+{
+	error_set(error, WIRE_STEP_USAGE, 0, "%s", what);
+	return -1;
+}
+
+static int
+parse(struct copy *c, int argc, char **argv, struct error *error)
+{
+	struct options options = { .argc = argc, .argv = argv,
+	    .table = table };
+	int id = options_next(&options, error);
+
+	c->help = id == 'h';
+	if (id != 0) {
+		return id < 0 ? -1 : 0;
+	}
+	if (argc - options.at != 2) {
+		return wrong(error, "it takes two operands, SRC and DST; see "
+		    "sandmux cp --help");
+	}
+	if (target_operand(argv[options.at], &c->from, error) < 0 ||
+	    target_operand(argv[options.at + 1], &c->to, error) < 0) {
+		return -1;
+	}
+	if (c->from.local && c->to.local) {
+		return wrong(error, "both operands are local; one must be "
+		    "TARGET:PATH");
+	}
+	if (!c->from.local && !c->to.local) {
+		return wrong(error, "both operands are in targets; copy by "
+		    "way of a local file or a pipe (-)");
+	}
+	target_format(c->from.local ? &c->to.target : &c->from.target,
+	    c->target);
+	if (strlen(c->from.local ? c->to.path : c->from.path) >
+	    WIRE_PATH_MAX) {
+		return wrong(error, "the path is too long");
+	}
+	if (sink_base(c->from.path, c->base) < 0 ||
+	    strcmp(c->from.path, "-") == 0) {
+		c->base[0] = '\0';
+	}
+	return 0;
+}
+
+static bool
+is_stdio(const struct target_operand *operand)
+{
+	return operand->local && strcmp(operand->path, "-") == 0;
+}
+
+/* ---- one transfer ---------------------------------------------------- */
+
+static ssize_t
+move_in(void *ctx, void *buf, size_t len)
+{
+	struct copy *c = ctx;
+	ssize_t n = stdfd_read(&c->file, buf, len);
+
+	c->progress.done += n > 0 ? (size_t)n : 0;
+	return n;
+}
+
+static ssize_t
+move_out(void *ctx, void *buf, size_t len)
+{
+	struct copy *c = ctx;
+	ssize_t n = stdfd_write(&c->file, buf, len);
+
+	c->progress.done += n > 0 ? (size_t)n : 0;
+	return n;
+}
+
+static void
+turn(void *ctx, struct pollset *set)
+{
+	struct copy *c = ctx;
+
+	progress_turn(&c->progress, set);
+}
+
+/* Open what a download goes to; after the handlers, since it may be named. */
+static int
+open_sink(struct copy *c, struct error *error)
+{
+	if (is_stdio(&c->to)) {
+		stdfd_open(&c->file, STDOUT_FILENO, true);
+		return 0;
+	}
+	if (sink_open(&c->sink, c->to.path, c->base, error) < 0) {
+		return -1;
+	}
+	c->file = c->sink.file;
+	return 0;
+}
+
+static void
+carry(struct copy *c, const struct wire *msg, struct run_end *end)
+{
+	bool up = msg->type == WIRE_PUT;
+	struct run run = { .out = { .fd = { .fd = -1 } },
+	    .err = { .fd = { .fd = -1 } }, .has_in = up, .catch = true,
+	    .turn = turn, .ctx = c };
+	struct client_config config = { .target = c->target,
+	    .flags = CLIENT_START, .events = &run_events, .ctx = &run };
+
+	*end = (struct run_end){ 0 };
+	run.client = client_open(&config, &end->error);
+	if (run.client == NULL) {
+		return;
+	}
+	if (interrupt_init() < 0) {
+		error_set(&end->error, WIRE_STEP_START, errno, "signals");
+	} else if (up || open_sink(c, &end->error) == 0) {
+		*(up ? &run.in : &run.out) = (struct run_flow){
+			.fd = c->file, .ctx = c,
+			.name = up ? c->from.path : c->to.path,
+			.move = up ? move_in : move_out
+		};
+		progress_start(&c->progress, up ? c->from.path : c->to.path,
+		    c->size, !is_stdio(&c->to) || !isatty(STDOUT_FILENO));
+		run_request(&run, msg, end);
+		progress_end(&c->progress);
+	}
+	client_close(run.client);
+}
+
+/* Whether the far end has done all of it, byte for byte. */
+static int
+check(const struct copy *c, const struct run_end *end, uint64_t bytes,
+    struct error *error)
+{
+	if (run_complaint(end, error)) {
+		return -1;
+	}
+	if (!end->complete || end->outcome != WIRE_EXITED || end->code != 0) {
+		error_set(error, WIRE_STEP_NONE, 0, "interrupted");
+		return -1;
+	}
+	if (bytes != c->progress.done) {
+		error_set(error, WIRE_STEP_PROTOCOL, 0, "%llu bytes passed "
+		    "here, %llu there", (unsigned long long)c->progress.done,
+		    (unsigned long long)bytes);
+		return -1;
+	}
+	return 0;
+}
+
+static int
+status_of(const struct run_end *end)
+{
+	return end->signal != 0 && (!end->complete ||
+	    end->outcome == WIRE_CANCELLED) ? RUN_SIGNAL + end->signal :
+	    CMD_FAILED;
+}
+
+/* ---- up -------------------------------------------------------------- */
+
+static int
+open_source(struct copy *c, struct error *error)
+{
+	struct stat st;
+
+	c->fd = is_stdio(&c->from) ? STDIN_FILENO :
+	    open(c->from.path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (c->fd < 0 || fstat(c->fd, &st) < 0) {
+		error_set(error, WIRE_STEP_OPEN, errno, "%.900s",
+		    c->from.path);
+		return -1;
+	}
+	if (S_ISDIR(st.st_mode)) {
+		error_set(error, WIRE_STEP_OPEN, EISDIR, "%.900s (-r is not "
+		    "in this version yet)", c->from.path);
+		return -1;
+	}
+	c->seekable = S_ISREG(st.st_mode);
+	c->size = c->seekable && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+	c->mode = c->seekable && !is_stdio(&c->from) ? st.st_mode & 0777 :
+	    0666 & ~sink_umask();
+	stdfd_open(&c->file, c->fd, false);
+	return 0;
+}
+
+/* path/base for a remote directory; -1 if there is no base or room. */
+static int
+into_directory(struct copy *c, const char *path)
+{
+	size_t len = strlen(path);
+	int n;
+
+	n = snprintf(c->path, sizeof(c->path), "%s%s%s", path,
+	    len > 0 && path[len - 1] == '/' ? "" : "/", c->base);
+	return c->base[0] == '\0' || n >= (int)sizeof(c->path) ? -1 : 0;
+}
+
+static bool
+is_directory(const struct run_end *end)
+{
+	return end->complete && end->outcome == WIRE_FAILED &&
+	    end->error.number == EISDIR;
+}
+
+static int
+upload(struct copy *c, struct error *error)
+{
+	const char *path = c->to.path;
+	struct wire msg = { .type = WIRE_PUT };
+	struct run_end end;
+	int status = CMD_OK, rc;
+
+	if (open_source(c, error) < 0) {
+		return CMD_FAILED;
+	}
+	rc = path[strlen(path) - 1] == '/' ? into_directory(c, path) :
+	    snprintf(c->path, sizeof(c->path), "%s", path) > 0 ? 0 : -1;
+	if (rc < 0) {
+		wrong(error, "DST is a directory and SRC has no name to use "
+		    "in it");
+		return CMD_USAGE;
+	}
+	for (;;) {
+		msg.u.put.mode = c->mode;
+		msg.u.put.path = wire_string(c->path);
+		carry(c, &msg, &end);
+		/* Only the agent knows that it is one: once more, into it. */
+		if (!is_directory(&end) || strcmp(c->path, path) != 0 ||
+		    into_directory(c, path) < 0 || (c->progress.done > 0 &&
+		    (!c->seekable || lseek(c->fd, 0, SEEK_SET) < 0))) {
+			break;
+		}
+		run_end_free(&end);
+	}
+	if (check(c, &end, end.in, error) < 0) {
+		status = status_of(&end);
+	}
+	run_end_free(&end);
+	return status;
+}
+
+/* ---- down ------------------------------------------------------------ */
+
+static int
+download(struct copy *c, struct error *error)
+{
+	struct wire msg = { .type = WIRE_GET }, info;
+	struct run_end end;
+	mode_t mode = 0666;
+	int status = CMD_OK;
+
+	msg.u.get.path = wire_string(c->from.path);
+	carry(c, &msg, &end);
+	if (end.info != NULL && wire_decode(end.info, end.info_len,
+	    &info) == WIRE_OK && info.type == WIRE_FILE_INFO) {
+		mode = info.u.file_info.mode & 0777;
+	}
+	if (check(c, &end, end.out, error) < 0) {
+		status = status_of(&end);
+	} else if (!is_stdio(&c->to) && sink_commit(&c->sink, mode,
+	    error) < 0) {
+		status = CMD_FAILED;
+	}
+	run_end_free(&end);
+	return status;
+}
+
+int
+cmd_cp(int argc, char **argv)
+{
+	struct copy c = { .fd = -1, .file = { .fd = -1 },
+	    .sink = { .dir = -1, .fd = -1, .file = { .fd = -1 } } };
+	struct error error;
+	int status;
+
+	if (parse(&c, argc, argv, &error) < 0) {
+		return cmd_fail("cp", &error, CMD_USAGE);
+	}
+	if (c.help) {
+		return cmd_help(usage);
+	}
+	status = c.from.local ? upload(&c, &error) : download(&c, &error);
+	if (status != CMD_OK) {
+		cmd_fail("cp", &error, status);
+	}
+	if (c.file.fd != c.sink.file.fd) {
+		stdfd_close(&c.file);
+	}
+	sink_close(&c.sink);
+	if (c.fd > STDERR_FILENO) {
+		close(c.fd);
+	}
+	return status;
+}
