@@ -30,6 +30,7 @@ struct transport_facts {
 	char program[PATH_MAX];		/* the client program's real path */
 	char id[TRANSPORT_ID_MAX];	/* names the container for ever */
 	char arch[16];			/* "amd64"; empty: like the host's */
+	char image[128];		/* its image, for inject() */
 	char user[128];			/* configured user, empty: unknown */
 	char workdir[256];		/* configured directory, likewise */
 	char agent[TRANSPORT_PATH_MAX];	/* where an agent was put, or empty */

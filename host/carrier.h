@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * carrier.h - one transport child with the sealed link over its stdio.
+ *
+ * Made for one attempt to reach an agent, used by target_link.c.  It ends
+ * when the link or the child does; then the child is killed, and only once
+ * it is reaped may another be started into the same container.
+ */
+#ifndef CARRIER_H
+#define CARRIER_H
+
+#include "child.h"
+#include "error.h"
+#include "link.h"
+#include "transport.h"
+
+#define CARRIER_TAIL 1024u	/* kept of the child's stderr */
+
+enum carrier_state {
+	CARRIER_NONE,		/* nothing there, or all reaped */
+	CARRIER_STARTING,	/* no READY yet */
+	CARRIER_UP,		/* READY has opened: requests may be sent */
+	CARRIER_ENDED		/* over; the child is being reaped */
+};
+
+struct carrier {
+	enum carrier_state state;
+	struct child child;
+	struct link *link;		/* owned, NULL once ended */
+	struct session *session;	/* borrowed */
+	int err;			/* owned: its stderr */
+	size_t slot;
+	uint64_t deadline;		/* STARTING: of the hello */
+	uint64_t end_by;		/* CLOCK_NEVER, or the kill */
+	bool timed_out, closing;
+	bool wrong_version;
+	char versions[LINK_VERSIONS + 1];	/* of the wrong agent */
+	uint64_t started, up_at;
+	struct wire_ready ready;	/* UP: what the agent said */
+	struct error error;		/* ENDED: what the link says */
+	uint8_t tail[CARRIER_TAIL];
+	size_t tail_len;
+	uint8_t noise_head[LINK_QUOTE], noise_tail[LINK_QUOTE];
+	size_t noise, head_len, noise_tail_len;
+};
+
+struct carrier_spec {
+	const struct transport *transport;
+	const struct transport_place *place;
+	const char *agent;		/* its path in the target */
+	const char *hash;		/* with it: hash= and unlink */
+	struct session *session;
+	struct seal_secret *secret;
+	uint32_t number;		/* link number */
+	const char *id;			/* session id, LINK_SESSION digits */
+	uint32_t ping_ms, dead_ms, hello_ms;
+};
+
+void carrier_clear(struct carrier *carrier);
+
+/* Start the child; 0, or -1 with *error and the carrier cleared. */
+int carrier_start(struct carrier *carrier, const struct carrier_spec *spec,
+    struct error *error);
+
+void carrier_interest(struct carrier *carrier, struct pollset *set);
+void carrier_run(struct carrier *carrier, const struct pollset *set);
+void carrier_flush(struct carrier *carrier);
+
+/* Say CLOSE for the session, and kill the child by then at the latest. */
+void carrier_close(struct carrier *carrier, uint64_t deadline);
+/* Kill the child now. */
+void carrier_kill(struct carrier *carrier);
+
+/* Before READY: whether another agent at another place could help. */
+bool carrier_may_inject(const struct carrier *carrier);
+
+/*
+ * Why it ended, for the one who asked: how the child ended, what it said on
+ * stderr, the noise before the hello, what to try.
+ */
+void carrier_blame(const struct carrier *carrier, const char *target,
+    struct error *error);
+
+#endif

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: MIT */
+#include "controller.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "clock.h"
+#include "hub.h"
+#include "listener.h"
+#include "log.h"
+#include "peer.h"
+#include "seal.h"
+#include "system.h"
+#include "target_link.h"
+#include "trust.h"
+#include "version.h"
+
+#define CHECK_SOCKET (5000u * CLOCK_MS)	/* is our name still there? */
+#define ANSWER_MS (1000u * CLOCK_MS)	/* to write the last answers */
+#define ACCEPTS 16			/* in one turn */
+#define REST (100u * CLOCK_MS)		/* from accepting without files */
+
+/* The daemon; everything that lives as long as it does. */
+struct controller {
+	struct hub hub;
+	struct listener listener;
+	struct pollset set;
+	size_t listen_slot, signal_slot;
+	uint64_t check_at, accept_at, idle_since, answer_by;
+	bool again;			/* state changed after its turn */
+};
+
+static int signal_pipe[2] = { -1, -1 };
+static volatile sig_atomic_t signal_stop, signal_child;
+
+static void
+on_signal(int number)
+{
+	int saved = errno;
+	ssize_t ignored;
+
+	if (number == SIGCHLD) {
+		signal_child = 1;
+	} else {
+		signal_stop = number;
+	}
+	ignored = write(signal_pipe[1], "", 1);
+	(void)ignored;
+	errno = saved;
+}
+
+static int
+catch_signals(void)
+{
+	static const int caught[] = { SIGCHLD, SIGTERM, SIGINT, SIGHUP };
+	struct sigaction sa = { .sa_handler = on_signal };
+	size_t i;
+
+	if (system_pipe(signal_pipe) < 0 ||
+	    system_nonblock(signal_pipe[0], 1) < 0 ||
+	    system_nonblock(signal_pipe[1], 1) < 0) {
+		return -1;
+	}
+	sigemptyset(&sa.sa_mask);
+	for (i = 0; i < sizeof(caught) / sizeof(caught[0]); i++) {
+		sigaction(caught[i], &sa, NULL);
+	}
+	sa.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &sa, NULL);
+	return 0;
+}
+
+/* ---- the hub ---------------------------------------------------------- */
+
+unsigned
+hub_busy(const struct hub *hub)
+{
+	return hub->clients.requests;
+}
+
+void
+hub_stop(struct hub *hub, const char *why)
+{
+	struct error error;
+	struct list *l, *next;
+
+	if (hub->stopping) {
+		return;
+	}
+	hub->stopping = true;
+	log_write(LOG_NOTE, "ending: %s", why);
+	error_set(&error, WIRE_STEP_SHUTDOWN, 0, "%s", why);
+	for (l = hub->links.next; l != &hub->links; l = next) {
+		next = l->next;
+		target_link_close(LIST_OF(l, struct target_link, link),
+		    &error);
+	}
+}
+
+/* ---- a turn ----------------------------------------------------------- */
+
+static void
+interest(struct controller *c, uint64_t now)
+{
+	struct hub *hub = &c->hub;
+	struct list *l;
+
+	pollset_clear(&c->set);
+	c->signal_slot = pollset_add(&c->set, signal_pipe[0], POLLIN);
+	c->listen_slot = POLLSET_NONE;
+	if (now >= c->accept_at) {
+		c->listen_slot = pollset_add(&c->set, c->listener.fd, POLLIN);
+	} else {
+		pollset_wake(&c->set, c->accept_at);
+	}
+	for (l = hub->peers.next; l != &hub->peers; l = l->next) {
+		peer_interest(LIST_OF(l, struct peer, link), &c->set);
+	}
+	for (l = hub->links.next; l != &hub->links; l = l->next) {
+		target_link_interest(LIST_OF(l, struct target_link, link),
+		    &c->set);
+	}
+	pollset_wake(&c->set, c->check_at);
+	if (c->idle_since != 0 && hub->options->idle_exit_ms != 0) {
+		pollset_wake(&c->set, c->idle_since +
+		    hub->options->idle_exit_ms * CLOCK_MS);
+	}
+	if (hub->stopping) {
+		pollset_wake(&c->set, now + 20 * CLOCK_MS);
+	}
+	if (c->again) {
+		pollset_wake(&c->set, now);
+	}
+}
+
+static void
+take_signals(struct controller *c)
+{
+	char drain[64];
+
+	if (pollset_ready(&c->set, c->signal_slot) != 0) {
+		while (read(signal_pipe[0], drain, sizeof(drain)) ==
+		    (ssize_t)sizeof(drain)) {
+		}
+	}
+	if (signal_child) {
+		signal_child = 0;
+		child_reap();
+	}
+	if (signal_stop) {
+		hub_stop(&c->hub, "a signal");
+	}
+}
+
+static void
+take_clients(struct controller *c)
+{
+	int i, fd;
+
+	if (pollset_ready(&c->set, c->listen_slot) == 0) {
+		return;
+	}
+	for (i = 0; i < ACCEPTS; i++) {
+		fd = system_accept(c->listener.fd);
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE ||
+			    errno == ENOMEM) {
+				log_write(LOG_ERROR, "cannot take a client: "
+				    "%s", strerror(errno));
+				c->accept_at = clock_now() + REST;
+			}
+			return;
+		}
+		peer_accept(&c->hub, fd);
+	}
+}
+
+static void
+flush_peers(struct hub *hub)
+{
+	struct list *l;
+
+	for (l = hub->peers.next; l != &hub->peers; l = l->next) {
+		plain_flush(LIST_OF(l, struct peer, link)->plain);
+	}
+}
+
+/*
+ * Clients first, so that what they ask leaves in this turn; then the links,
+ * and what they brought goes to the clients; then the credit this freed.
+ */
+static void
+work(struct controller *c)
+{
+	struct hub *hub = &c->hub;
+	struct list *l, *next;
+
+	for (l = hub->peers.next; l != &hub->peers; l = l->next) {
+		peer_run(LIST_OF(l, struct peer, link), &c->set);
+	}
+	for (l = hub->links.next; l != &hub->links; l = next) {
+		next = l->next;
+		target_link_run(LIST_OF(l, struct target_link, link),
+		    &c->set);
+	}
+	flush_peers(hub);
+	if (relay_settle(hub)) {
+		flush_peers(hub);
+	}
+	for (l = hub->links.next; l != &hub->links; l = l->next) {
+		carrier_flush(&LIST_OF(l, struct target_link, link)->carrier);
+	}
+}
+
+/* Free what is over, once no loop stands on it. */
+static void
+sweep(struct controller *c)
+{
+	struct hub *hub = &c->hub;
+	struct list *l, *next;
+
+	c->again = false;
+	for (l = hub->peers.next; l != &hub->peers; l = next) {
+		struct peer *peer = LIST_OF(l, struct peer, link);
+
+		next = l->next;
+		if (peer_over(peer)) {
+			peer_free(peer);
+			c->again = true;
+		}
+	}
+	for (l = hub->links.next; l != &hub->links; l = next) {
+		struct target_link *link = LIST_OF(l, struct target_link,
+		    link);
+
+		next = l->next;
+		if (link->state == TARGET_LINK_GONE) {
+			target_link_free(link);
+			c->again = true;
+		}
+	}
+}
+
+static bool
+unwritten(const struct hub *hub)
+{
+	const struct list *l;
+
+	for (l = hub->peers.next; l != &hub->peers; l = l->next) {
+		const struct peer *peer = LIST_OF(l, const struct peer, link);
+
+		if (!plain_drained(peer->plain) ||
+		    session_count(peer->session) > 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Stopping: all links gone, then STOP is answered, then we end. */
+static bool
+finished(struct controller *c, uint64_t now)
+{
+	struct hub *hub = &c->hub;
+
+	if (!hub->stopping || !list_empty(&hub->links)) {
+		return false;
+	}
+	while (!list_empty(&hub->stops)) {
+		relay_finish(LIST_OF(hub->stops.next, struct relay, link));
+	}
+	if (c->answer_by == 0) {
+		c->answer_by = now + ANSWER_MS;
+	}
+	flush_peers(hub);
+	return !unwritten(hub) || now >= c->answer_by;
+}
+
+/* Our own end for want of work, or because our name leads elsewhere. */
+static void
+look_around(struct controller *c, uint64_t now)
+{
+	struct hub *hub = &c->hub;
+	uint64_t idle = hub->options->idle_exit_ms * CLOCK_MS;
+
+	if (now >= c->check_at) {
+		c->check_at = now + CHECK_SOCKET;
+		if (!listener_there(&c->listener)) {
+			hub_stop(hub, "the socket was removed");
+		}
+	}
+	if (hub->peer_count > 0 || hub->link_count > 0) {
+		c->idle_since = 0;
+	} else if (c->idle_since == 0) {
+		c->idle_since = now;
+	} else if (idle != 0 && now - c->idle_since >= idle) {
+		hub_stop(hub, "nothing to do");
+	}
+}
+
+static int
+loop(struct controller *c)
+{
+	uint64_t now = clock_now();
+
+	while (!finished(c, now)) {
+		interest(c, now);
+		if (pollset_wait(&c->set) < 0) {
+			log_write(LOG_ERROR, "poll: %s", strerror(errno));
+			return 1;
+		}
+		take_signals(c);
+		take_clients(c);
+		work(c);
+		sweep(c);
+		now = clock_now();
+		look_around(c, now);
+	}
+	return 0;
+}
+
+/* ---- start and end ---------------------------------------------------- */
+
+/* Tell the one who started us; text NULL: it may connect. */
+static void
+report(int *fd, const struct error *error)
+{
+	char text[WIRE_TEXT_MAX + 256];
+	ssize_t ignored;
+	int n;
+
+	if (*fd < 0) {
+		return;
+	}
+	if (error == NULL) {
+		n = snprintf(text, sizeof(text), "+");
+	} else {
+		n = snprintf(text, sizeof(text), "-%s%s%s", error->text,
+		    error->number != 0 ? ": " : "", error->number != 0 ?
+		    strerror(error->number) : "");
+	}
+	ignored = write(*fd, text, (size_t)n);
+	(void)ignored;
+	close(*fd);
+	*fd = -1;
+}
+
+/* Nothing of the one who started us stays open, but for ready. */
+static int
+detach(int *ready)
+{
+	int null;
+
+	setsid();
+	if (*ready >= 0 && *ready != 3) {
+		if (dup2(*ready, 3) < 0) {
+			return -1;
+		}
+		*ready = 3;
+	}
+	if (*ready == 3) {
+		fcntl(3, F_SETFD, FD_CLOEXEC);
+	}
+	system_close_from(*ready == 3 ? 4 : 3);
+	null = open("/dev/null", O_RDWR);
+	if (null < 0) {
+		return -1;
+	}
+	dup2(null, 0);
+	dup2(null, 1);
+	dup2(null, 2);
+	if (null > 2) {
+		close(null);
+	}
+	return chdir("/");
+}
+
+static int
+prepare(struct controller *c, struct error *error)
+{
+	const struct controller_options *options = c->hub.options;
+	char log[PATHS_MAX];
+	struct error ignored;
+
+	error_set(error, WIRE_STEP_START, 0, "libsodium");
+	if (seal_init() < 0) {
+		return -1;
+	}
+	if (paths_join(log, sizeof(log), options->directory, PATHS_LOG,
+	    error) < 0) {
+		return -1;
+	}
+	child_init();
+	if (log_open(options->log_path != NULL ? options->log_path : log,
+	    options->log_level) < 0) {
+		error_set(error, WIRE_STEP_START, errno, "the log %s",
+		    options->log_path != NULL ? options->log_path : log);
+		return -1;
+	}
+	if (trust_open(&ignored) < 0) {
+		log_write(LOG_WARNING, "no records of sandboxes: %s",
+		    ignored.text);
+	}
+	if (catch_signals() < 0 || session_budget_init(&c->hub.clients,
+	    HUB_REQUESTS) < 0) {
+		error_set(error, WIRE_STEP_START, errno, "the start");
+		return -1;
+	}
+	return 0;
+}
+
+static void
+end(struct controller *c)
+{
+	struct hub *hub = &c->hub;
+
+	while (!list_empty(&hub->links)) {
+		struct target_link *link = LIST_OF(hub->links.next,
+		    struct target_link, link);
+
+		target_link_kill(link);
+		target_link_free(link);
+	}
+	while (!list_empty(&hub->peers)) {
+		peer_free(LIST_OF(hub->peers.next, struct peer, link));
+	}
+	listener_close(&c->listener);
+	session_budget_free(&hub->clients);
+	pollset_free(&c->set);
+	log_write(LOG_NOTE, "ended");
+	log_close();
+}
+
+static int
+serve(const struct controller_options *options)
+{
+	static struct controller c;
+	struct error error;
+	int rc, ready = options->ready_fd;
+
+	c.hub.options = options;
+	list_init(&c.hub.peers);
+	list_init(&c.hub.links);
+	list_init(&c.hub.settle);
+	list_init(&c.hub.stops);
+	c.hub.started = clock_now();
+	c.check_at = c.hub.started + CHECK_SOCKET;
+	if (options->daemon && detach(&ready) < 0) {
+		error_set(&error, WIRE_STEP_START, errno, "the daemon");
+		report(&ready, &error);
+		return 1;
+	}
+	rc = listener_open(&c.listener, options->directory, &error);
+	if (rc == 0) {
+		report(&ready, NULL);
+		return 0;
+	}
+	if (rc < 0 || prepare(&c, &error) < 0) {
+		listener_close(&c.listener);
+		report(&ready, &error);
+		return 1;
+	}
+	log_write(LOG_NOTE, "sandmux %s listens on %s", SANDMUX_VERSION,
+	    c.listener.path);
+	report(&ready, NULL);
+	rc = loop(&c);
+	end(&c);
+	return rc;
+}
+
+int
+controller_main(const struct controller_options *options)
+{
+	pid_t pid;
+
+	if (options->daemon) {
+		pid = fork();
+		if (pid != 0) {
+			if (options->ready_fd >= 0) {
+				close(options->ready_fd);
+			}
+			return pid < 0 ? 1 : 0;
+		}
+	}
+	return serve(options);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hub.h - what the controller's parts share: clients, links, the stop.
+ *
+ * Owned by controller.c; there is one.
+ */
+#ifndef HUB_H
+#define HUB_H
+
+#include <sys/types.h>
+
+#include "controller.h"
+#include "list.h"
+#include "session.h"
+
+#define HUB_PEERS 512u		/* clients served at once */
+#define HUB_PEERS_REFUSED 32u	/* more that are told so */
+#define HUB_LINKS 64u
+#define HUB_REQUESTS 512u	/* of all clients together */
+#define HUB_BODIES 4194304u	/* bytes of requests not sent on yet */
+
+struct hub {
+	const struct controller_options *options;
+	struct list peers;		/* struct peer */
+	struct list links;		/* struct target_link */
+	struct list settle;		/* struct relay: an answer is due */
+	struct list stops;		/* struct relay: STOP waits */
+	unsigned peer_count, link_count;
+	struct session_budget clients;
+	uint64_t started;		/* clock.h */
+	bool stopping;
+	uint64_t requests, lost;	/* totals, for status */
+};
+
+/* End all links, answer, and leave the loop; safe to repeat. */
+void hub_stop(struct hub *hub, const char *why);
+
+/* Requests of clients that are not answered yet. */
+unsigned hub_busy(const struct hub *hub);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * listener.h - one controller in a runtime directory: its lock and socket.
+ *
+ * The lock says who is the controller; the socket's name may be stale and is
+ * replaced by whoever holds the lock.  Used by controller.c only; may block
+ * before there is a loop.
+ */
+#ifndef LISTENER_H
+#define LISTENER_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "error.h"
+#include "paths.h"
+
+#define LISTENER_WAIT_MS 10000u	/* for another controller to answer */
+
+struct listener {
+	int lock, fd;			/* owned, -1: none */
+	char path[PATHS_MAX];
+	dev_t dev;
+	ino_t ino;
+};
+
+/*
+ * Take the lock and listen.  1: ours now; 0: another controller answers
+ * there; -1 with *error.  Blocks up to LISTENER_WAIT_MS while another holds
+ * the lock and does not answer.
+ */
+int listener_open(struct listener *listener, const char *directory,
+    struct error *error);
+
+/* Whether the socket's name still leads to us. */
+bool listener_there(const struct listener *listener);
+
+/* Remove the socket and give the lock back. */
+void listener_close(struct listener *listener);
+
+#endif

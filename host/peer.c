@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include "peer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "relay.h"
+#include "system.h"
+#include "version.h"
+
+/* One hash over each part's hash, so that no two lists look alike. */
+static void
+chain(uint8_t sum[SEAL_KEY], const char *part)
+{
+	uint8_t both[2 * SEAL_KEY];
+
+	memcpy(both, sum, SEAL_KEY);
+	seal_hash(part, strlen(part), both + SEAL_KEY);
+	seal_hash(both, sizeof(both), sum);
+}
+
+/* The name and all that reaches it, PATH as it is: resolved only later. */
+static void
+make_alias(struct peer *peer)
+{
+	char *const *env;
+
+	memset(peer->alias, 0, SEAL_KEY);
+	chain(peer->alias, peer->target.scheme);
+	chain(peer->alias, peer->target.name);
+	for (env = peer->env->child; *env != NULL; env++) {
+		chain(peer->alias, *env);
+	}
+}
+
+static void
+take_target(struct peer *peer, struct wire_bytes text)
+{
+	char word[TARGET_TEXT_MAX];
+
+	if (text.len == 0) {
+		error_set(&peer->error, WIRE_STEP_USAGE, 0, "this request "
+		    "needs a target");
+		return;
+	}
+	if (text.len >= sizeof(word) ||
+	    memchr(text.at, '\0', text.len) != NULL) {
+		error_set(&peer->error, WIRE_STEP_TARGET, 0, "a name of %u "
+		    "bytes, or with a NUL", (unsigned)text.len);
+		return;
+	}
+	memcpy(word, text.at, text.len);
+	word[text.len] = '\0';
+	if (target_parse(word, &peer->target, &peer->error) < 0) {
+		return;
+	}
+	peer->transport = transport_find(peer->target.scheme);
+	if (peer->transport == NULL) {
+		error_set(&peer->error, WIRE_STEP_TARGET, 0, "%s: this "
+		    "controller knows no such scheme", word);
+	}
+}
+
+static void
+welcome(struct peer *peer, const struct wire_hello *hello)
+{
+	struct wire msg = { .type = WIRE_WELCOME, .u.welcome = {
+		.pid = (uint32_t)getpid(), .busy = hub_busy(peer->hub),
+		.program = wire_string(SANDMUX_VERSION)
+	} };
+
+	if (hello->min <= WIRE_VERSION_MAX && hello->max >=
+	    WIRE_VERSION_MIN) {
+		msg.u.welcome.version = hello->max < WIRE_VERSION_MAX ?
+		    hello->max : WIRE_VERSION_MAX;
+	} else {
+		peer->closing = true;
+	}
+	if ((hello->flags & WIRE_HELLO_STOP_IF_IDLE) != 0) {
+		peer->closing = true;
+		if (msg.u.welcome.busy == 0) {
+			hub_stop(peer->hub, "a newer program takes over");
+		}
+	}
+	if (plain_greet(peer->plain, &msg) < 0) {
+		peer->closing = true;
+	}
+}
+
+static int
+greeting(void *ctx, const struct wire *message, struct error *error)
+{
+	const struct wire_hello *hello = &message->u.hello;
+	struct peer *peer = ctx;
+
+	if (message->type != WIRE_HELLO) {
+		error_set(error, WIRE_STEP_PROTOCOL, 0, "no HELLO");
+		return -1;
+	}
+	peer->env = env_new(hello->env, error);
+	if (peer->env == NULL) {
+		return -1;
+	}
+	peer->greeted = true;
+	peer->strict = (hello->flags & WIRE_HELLO_SAME_AGENT) != 0;
+	take_target(peer, hello->target);
+	make_alias(peer);
+	welcome(peer, hello);
+	return 0;
+}
+
+/* Takes over fd on every outcome. */
+static struct peer *
+peer_new(struct hub *hub, int fd)
+{
+	struct peer *peer = calloc(1, sizeof(*peer));
+	struct session_config session = {
+		.events = &relay_client_events, .ctx = peer,
+		.budget = &hub->clients, .server = true
+	};
+	struct plain_config plain = {
+		.fd = fd, .greeting = greeting, .ctx = peer
+	};
+
+	if (peer == NULL) {
+		close(fd);
+		return NULL;
+	}
+	list_init(&peer->link);
+	peer->hub = hub;
+	peer->session = session_new(&session);
+	if (peer->session == NULL) {
+		close(fd);
+		free(peer);
+		return NULL;
+	}
+	plain.session = peer->session;
+	peer->plain = plain_new(&plain);
+	if (peer->plain == NULL) {
+		session_free(peer->session);
+		free(peer);
+		return NULL;
+	}
+	return peer;
+}
+
+void
+peer_accept(struct hub *hub, int fd)
+{
+	struct peer *peer;
+	uid_t uid;
+	pid_t pid;
+
+	if (system_peer(fd, &uid, &pid) < 0 || uid != geteuid()) {
+		log_write(LOG_WARNING, "a client of another user was refused");
+		close(fd);
+		return;
+	}
+	if (hub->peer_count >= HUB_PEERS + HUB_PEERS_REFUSED) {
+		log_write(LOG_WARNING, "client %ld: %u are connected already",
+		    (long)pid, hub->peer_count);
+		close(fd);
+		return;
+	}
+	peer = peer_new(hub, fd);
+	if (peer == NULL) {
+		log_write(LOG_ERROR, "client %ld: no memory", (long)pid);
+		return;
+	}
+	peer->pid = pid;
+	peer->refused = hub->peer_count >= HUB_PEERS;
+	peer->hello_by = clock_now() + PEER_HELLO_MS * (uint64_t)CLOCK_MS;
+	list_append(&hub->peers, &peer->link);
+	hub->peer_count++;
+}
+
+void
+peer_interest(struct peer *peer, struct pollset *set)
+{
+	plain_interest(peer->plain, set);
+	if (!peer->greeted) {
+		pollset_wake(set, peer->hello_by);
+	}
+}
+
+void
+peer_run(struct peer *peer, const struct pollset *set)
+{
+	plain_run(peer->plain, set);
+}
+
+bool
+peer_over(const struct peer *peer)
+{
+	return plain_error(peer->plain) != NULL ||
+	    (peer->closing && plain_drained(peer->plain)) ||
+	    (!peer->greeted && clock_now() >= peer->hello_by);
+}
+
+static void
+orphan(void *ctx, struct session_request *req)
+{
+	(void)ctx;
+	if (req->app != NULL) {
+		relay_orphan(req->app);
+	}
+}
+
+void
+peer_free(struct peer *peer)
+{
+	const struct error *error = plain_error(peer->plain);
+
+	if (error != NULL && error->step != WIRE_STEP_LINK) {
+		log_write(LOG_WARNING, "client %ld: %s", (long)peer->pid,
+		    error->text);
+	}
+	session_each(peer->session, orphan, NULL);
+	session_free(peer->session);
+	plain_free(peer->plain);
+	env_release(peer->env);
+	list_remove(&peer->link);
+	peer->hub->peer_count--;
+	free(peer);
+}

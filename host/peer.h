@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * peer.h - one client's connection to the controller.
+ *
+ * Hostile until proven otherwise: only our own uid gets in, and whatever it
+ * sends can end only its own connection.  When it goes, its jobs end.
+ */
+#ifndef PEER_H
+#define PEER_H
+
+#include <sys/types.h>
+
+#include "env.h"
+#include "hub.h"
+#include "plain.h"
+#include "seal.h"
+#include "target.h"
+#include "transport.h"
+
+#define PEER_HELLO_MS 10000u	/* from accept to HELLO */
+
+struct peer {
+	struct list link;		/* in hub->peers */
+	struct hub *hub;
+	struct plain *plain;
+	struct session *session;
+	struct env *env;		/* NULL before HELLO */
+	struct target target;
+	const struct transport *transport;	/* NULL: no target */
+	struct error error;		/* why its requests fail */
+	uint8_t alias[SEAL_KEY];	/* names the link it wants */
+	uint64_t hello_by;
+	pid_t pid;
+	bool greeted, strict, refused, closing;
+};
+
+/* Take over an accepted descriptor; on failure it is closed and logged. */
+void peer_accept(struct hub *hub, int fd);
+
+void peer_interest(struct peer *peer, struct pollset *set);
+void peer_run(struct peer *peer, const struct pollset *set);
+/* Whether it is gone or done with. */
+bool peer_over(const struct peer *peer);
+/* Abandon its requests and free it. */
+void peer_free(struct peer *peer);
+
+#endif

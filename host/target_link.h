@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * target_link.h - one link identity: bring-up, requests, loss, idleness.
+ *
+ * The identity is the scheme, the container, the transport's program and the
+ * client's variables that select a target.  A link is found by an alias (the
+ * target's name as one kind of client gives it), which is resolved once in
+ * the link's life.  It starts with the first request, tries the agent in the
+ * image, injects ours if that fails, and ends for good when it is lost: the
+ * next request makes a new one, after the old child has been reaped.
+ */
+#ifndef TARGET_LINK_H
+#define TARGET_LINK_H
+
+#include "carrier.h"
+#include "env.h"
+#include "hub.h"
+#include "peer.h"
+#include "relay.h"
+#include "starter.h"
+
+#define TARGET_LINK_ALIASES 16u
+#define TARGET_LINK_CLOSE_MS 2000u	/* from CLOSE to the kill */
+
+enum target_link_state {
+	TARGET_LINK_RESOLVING,
+	TARGET_LINK_BLOCKED,	/* another's child must be reaped first */
+	TARGET_LINK_STARTING,	/* a child runs, no READY yet */
+	TARGET_LINK_INJECTING,
+	TARGET_LINK_UP,
+	TARGET_LINK_CLOSING,	/* takes no request from here on */
+	TARGET_LINK_DYING,
+	TARGET_LINK_GONE
+};
+
+struct target_link {
+	struct list link;		/* in hub->links */
+	struct hub *hub;
+	enum target_link_state state;
+	struct target target;
+	const struct transport *transport;
+	struct transport_place place;
+	struct env *env;
+	uint8_t identity[SEAL_KEY];
+	uint8_t aliases[TARGET_LINK_ALIASES][SEAL_KEY];
+	unsigned alias_count;
+	struct list relays;
+	struct session *session;
+	struct session_budget budget;
+	struct seal_secret *secret;
+	struct starter starter;
+	struct carrier carrier;
+	struct child remover;
+	bool removing;
+	bool injected;
+	bool new_agent;			/* for every result of its session */
+	bool used;			/* the record on disk says so */
+	uint64_t begun, idle_since;
+	uint64_t requests;
+	char session_id[LINK_SESSION + 1];
+	char failed[256];		/* why the image's agent did not do */
+};
+
+/* The link for what this client wants, made if need be; NULL + *error. */
+struct target_link *target_link_find(struct peer *peer, struct error *error);
+
+/* A request for it; answered sooner or later. */
+void target_link_submit(struct target_link *link, struct relay *relay);
+
+void target_link_interest(struct target_link *link, struct pollset *set);
+void target_link_run(struct target_link *link, const struct pollset *set);
+
+/* Close in good order, for the reason that requests under way are told. */
+void target_link_close(struct target_link *link, const struct error *error);
+/* Only in state TARGET_LINK_GONE. */
+void target_link_free(struct target_link *link);
+/* Everything at once, without a wait: the controller ends. */
+void target_link_kill(struct target_link *link);
+
+const char *target_link_words(enum target_link_state state);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#include "transport.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct transport *const table[] = {
+	&transport_local,
+	&transport_docker,
+	&transport_openshell,
+};
+
+/* What selects a target, and HOME: two values, two links. */
+static const char *const prefixes[] = {
+	"DOCKER_", "OPENSHELL_", "KUBECONFIG=", "XDG_CONFIG_HOME=",
+	"SSH_AUTH_SOCK=", "HOME=",
+};
+
+const struct transport *
+transport_find(const char *scheme)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		if (strcmp(table[i]->scheme, scheme) == 0) {
+			return table[i];
+		}
+	}
+	return NULL;
+}
+
+bool
+transport_identity_env(const char *entry)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+const char *
+transport_getenv(char *const *env, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (; *env != NULL; env++) {
+		if (strncmp(*env, name, len) == 0 && (*env)[len] == '=') {
+			return *env + len + 1;
+		}
+	}
+	return NULL;
+}
+
+/* A file that we may execute: its real path into out[PATH_MAX]. */
+static bool
+runnable(const char *path, char *out)
+{
+	struct stat st;
+
+	return access(path, X_OK) == 0 && stat(path, &st) == 0 &&
+	    S_ISREG(st.st_mode) && realpath(path, out) != NULL;
+}
+
+/* Only absolute elements count: a relative one would mean our own cwd. */
+static bool
+search(const char *path, const char *name, char *out)
+{
+	char full[PATH_MAX];
+	size_t len;
+
+	for (;; path += len + 1) {
+		len = strcspn(path, ":");
+		if (path[0] == '/' && (size_t)snprintf(full, sizeof(full),
+		    "%.*s/%s", (int)len, path, name) < sizeof(full) &&
+		    runnable(full, out)) {
+			return true;
+		}
+		if (path[len] == '\0') {
+			return false;
+		}
+	}
+}
+
+int
+transport_program(struct transport_place *place, const char *name,
+    const char *cure, struct error *error)
+{
+	const char *path = transport_getenv(place->env, "PATH");
+	struct stat st;
+
+	if (path == NULL || !search(path, name, place->facts.program)) {
+		error_set(error, WIRE_STEP_START, 0, "the program %s is not "
+		    "on your PATH (%.300s); %s", name, path == NULL ?
+		    "not set" : path, cure);
+		return -1;
+	}
+	if (stat(place->facts.program, &st) == 0) {
+		place->facts.program_mtime = st.st_mtime;
+	}
+	return 0;
+}

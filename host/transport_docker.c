@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * transport_docker.c - a container of Docker, through the docker program.
+ *
+ * The agent comes in by `docker cp` of a tar stream, so the image needs no
+ * shell; it and its jobs run as the container's configured user, as with
+ * `docker exec`.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embed.h"
+#include "runcmd.h"
+#include "transport.h"
+
+#define TAR_BLOCK 512u
+#define PROGRAM "docker"
+
+static int
+run(struct transport_place *place, struct runcmd *cmd,
+    const struct argv *argv, uint64_t deadline, struct error *error)
+{
+	cmd->path = place->facts.program;
+	cmd->argv = argv;
+	cmd->env = place->child_env;
+	cmd->deadline = deadline;
+	return runcmd_run(cmd, error);
+}
+
+/* The next line of *text into out[cap]; false when there is none. */
+static bool
+line(char **text, char *out, size_t cap)
+{
+	size_t len = strcspn(*text, "\n");
+
+	if ((*text)[len] == '\0' || len >= cap) {
+		return false;
+	}
+	memcpy(out, *text, len);
+	out[len] = '\0';
+	*text += len + 1;
+	return true;
+}
+
+/* Why `docker inspect` failed, from what it says. */
+static void
+refused(const struct transport_place *place, const struct runcmd *cmd,
+    struct error *error)
+{
+	if (strcasestr(cmd->err, "no such") != NULL) {
+		error_set(error, WIRE_STEP_TARGET, 0, "docker:%s: there is "
+		    "no such container; `docker ps -a` lists them",
+		    place->target.name);
+	} else if (strcasestr(cmd->err, "daemon") != NULL) {
+		error_set(error, WIRE_STEP_START, 0, "the Docker daemon "
+		    "cannot be reached; is it running, and is DOCKER_HOST "
+		    "right?");
+		runcmd_blame(cmd, error);
+	} else {
+		error_set(error, WIRE_STEP_START, 0, "docker:%s: `docker "
+		    "inspect` failed", place->target.name);
+		runcmd_blame(cmd, error);
+	}
+}
+
+static int
+parse(struct transport_place *place, char *text, struct error *error)
+{
+	struct transport_facts *facts = &place->facts;
+	char status[32];
+	size_t len;
+
+	if (!line(&text, facts->id, sizeof(facts->id)) ||
+	    !line(&text, status, sizeof(status)) ||
+	    !line(&text, facts->image, sizeof(facts->image)) ||
+	    !line(&text, facts->user, sizeof(facts->user))) {
+		error_set(error, WIRE_STEP_START, 0, "docker:%s: `docker "
+		    "inspect` said something that cannot be read",
+		    place->target.name);
+		return -1;
+	}
+	len = strlen(text);	/* the rest, but for its line end */
+	snprintf(facts->workdir, sizeof(facts->workdir), "%.*s",
+	    len > 0 ? (int)len - 1 : 0, text);
+	if (strcmp(status, "running") != 0) {
+		error_set(error, WIRE_STEP_START, 0, "docker:%s is %s, not "
+		    "running; try `docker %s %s`", place->target.name, status,
+		    strcmp(status, "paused") == 0 ? "unpause" : "start",
+		    place->target.name);
+		return -1;
+	}
+	return 0;
+}
+
+static int
+resolve(struct transport_place *place, uint64_t deadline,
+    struct error *error)
+{
+	struct runcmd *cmd;
+	struct argv argv;
+	int rc = -1;
+
+	if (transport_program(place, PROGRAM, "install Docker's client "
+	    "(Debian: docker.io), or add its directory to PATH",
+	    error) < 0) {
+		return -1;
+	}
+	cmd = calloc(1, sizeof(*cmd));
+	if (cmd == NULL) {
+		error_set(error, WIRE_STEP_START, errno, "docker inspect");
+		return -1;
+	}
+	argv_init(&argv);
+	argv_add(&argv, PROGRAM);
+	argv_add(&argv, "inspect");
+	argv_add(&argv, "--type=container");
+	argv_add(&argv, "--format={{.Id}}{{\"\\n\"}}{{.State.Status}}"
+	    "{{\"\\n\"}}{{.Image}}{{\"\\n\"}}{{.Config.User}}{{\"\\n\"}}"
+	    "{{.Config.WorkingDir}}");
+	argv_add(&argv, place->target.name);
+	if (run(place, cmd, &argv, deadline, error) == 0) {
+		if (cmd->status != 0) {
+			refused(place, cmd, error);
+		} else {
+			rc = parse(place, cmd->out, error);
+		}
+	}
+	free(cmd);
+	return rc;
+}
+
+/* The image's architecture; unknown is taken as the host's. */
+static void
+look_up_arch(struct transport_place *place, struct runcmd *cmd,
+    uint64_t deadline)
+{
+	struct argv argv;
+	struct error ignored;
+	char *text = cmd->out;
+
+	argv_init(&argv);
+	argv_add(&argv, PROGRAM);
+	argv_add(&argv, "image");
+	argv_add(&argv, "inspect");
+	argv_add(&argv, "--format={{.Architecture}}");
+	argv_add(&argv, place->facts.image);
+	if (run(place, cmd, &argv, deadline, &ignored) < 0 ||
+	    cmd->status != 0 || !line(&text, place->facts.arch,
+	    sizeof(place->facts.arch))) {
+		place->facts.arch[0] = '\0';
+	}
+}
+
+static void
+octal(uint8_t *field, size_t len, size_t value)
+{
+	char digits[16];
+
+	snprintf(digits, sizeof(digits), "%0*zo", (int)len - 1, value);
+	memcpy(field, digits, len);
+}
+
+/* A tar of one file, root's and executable for all; malloc, NULL+errno. */
+static uint8_t *
+make_tar(const char *name, const struct embed *embed, size_t *len)
+{
+	size_t body = (embed->len + TAR_BLOCK - 1) & ~(size_t)(TAR_BLOCK - 1);
+	uint8_t *tar = calloc(1, TAR_BLOCK + body + 2 * TAR_BLOCK);
+	unsigned sum = 0, i;
+
+	if (tar == NULL) {
+		return NULL;
+	}
+	snprintf((char *)tar, 100, "%s", name);
+	octal(tar + 100, 8, 0555);
+	octal(tar + 108, 8, 0);
+	octal(tar + 116, 8, 0);
+	octal(tar + 124, 12, embed->len);
+	octal(tar + 136, 12, 0);
+	memset(tar + 148, ' ', 8);
+	tar[156] = '0';
+	memcpy(tar + 257, "ustar\00000", 8);
+	for (i = 0; i < TAR_BLOCK; i++) {
+		sum += tar[i];
+	}
+	octal(tar + 148, 7, sum);
+	memcpy(tar + TAR_BLOCK, embed->data, embed->len);
+	*len = TAR_BLOCK + body + 2 * TAR_BLOCK;
+	return tar;
+}
+
+/* `docker cp` failed: a read-only root is a cause with a cure of its own. */
+static void
+not_copied(const struct transport_place *place, const struct runcmd *cmd,
+    struct error *error)
+{
+	const char *cure = strcasestr(cmd->err, "read-only") != NULL ?
+	    "its root is read-only: bake the agent into the image as "
+	    TRANSPORT_BAKED " (images/Dockerfile) or mount it there" :
+	    "bake the agent into the image as " TRANSPORT_BAKED
+	    " (images/Dockerfile)";
+
+	error_set(error, WIRE_STEP_START, 0, "docker:%s: the agent is not in "
+	    "the image and cannot be copied in; %s", place->target.name,
+	    cure);
+	runcmd_blame(cmd, error);
+}
+
+static int
+copy(struct transport_place *place, struct runcmd *cmd,
+    const struct embed *embed, uint64_t deadline, struct error *error)
+{
+	struct argv argv;
+	uint8_t *tar = make_tar(place->facts.agent + 1, embed,
+	    &cmd->input_len);
+	int rc = -1;
+
+	argv_init(&argv);
+	argv_add(&argv, PROGRAM);
+	argv_add(&argv, "cp");
+	argv_add(&argv, "-");
+	argv_format(&argv, "%s:/", place->facts.id);
+	cmd->input = tar;
+	if (tar == NULL) {
+		error_set(error, WIRE_STEP_START, errno, "docker cp");
+	} else if (run(place, cmd, &argv, deadline, error) == 0) {
+		rc = cmd->status == 0 ? 0 : -1;
+		if (rc < 0) {
+			not_copied(place, cmd, error);
+		}
+	}
+	free(tar);
+	return rc;
+}
+
+static int
+inject(struct transport_place *place, uint64_t deadline,
+    struct error *error)
+{
+	struct runcmd *cmd = calloc(1, sizeof(*cmd));
+	struct embed embed;
+	uint8_t random[8];
+	char hex[2 * sizeof(random) + 1];
+	int rc = -1;
+
+	if (cmd == NULL) {
+		error_set(error, WIRE_STEP_START, errno, "docker cp");
+		return -1;
+	}
+	look_up_arch(place, cmd, deadline);
+	if (embed_find(place->facts.arch, &embed) < 0) {
+		error_set(error, WIRE_STEP_START, 0, "docker:%s: this program "
+		    "has agents for %s only, and the image is for %s",
+		    place->target.name, embed_list(), place->facts.arch);
+	} else {
+		seal_random(random, sizeof(random));
+		seal_hex(random, sizeof(random), hex);
+		snprintf(place->facts.agent, sizeof(place->facts.agent),
+		    "/.sandmux-%s", hex);
+		strcpy(place->facts.hash, embed.hash);
+		rc = copy(place, cmd, &embed, deadline, error);
+	}
+	free(cmd);
+	return rc;
+}
+
+static void
+link_words(const struct transport_place *place, struct argv *argv)
+{
+	argv_add(argv, PROGRAM);
+	argv_add(argv, "exec");
+	argv_add(argv, "-i");
+	argv_add(argv, place->facts.id);
+}
+
+/* The file is root's, in `/`: the image's user could not remove it. */
+static void
+remove_words(const struct transport_place *place, struct argv *argv)
+{
+	argv_add(argv, PROGRAM);
+	argv_add(argv, "exec");
+	argv_add(argv, "-u");
+	argv_add(argv, "0");
+	argv_add(argv, place->facts.id);
+}
+
+const struct transport transport_docker = {
+	.scheme = "docker",
+	.traits = TRANSPORT_SHARED_UID | TRANSPORT_BAKES,
+	.resolve = resolve,
+	.inject = inject,
+	.link = link_words,
+	.remove = remove_words,
+};

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * transport_openshell.c - a sandbox of OpenShell, through its CLI.
+ *
+ * Only --tty with a terminal as stdin is a two-way stream there; piped stdin
+ * is read to its end before the command starts, which is how the agent's
+ * file comes in.  Flags are looked up in --help first, because an unknown
+ * one would be taken as the command.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embed.h"
+#include "runcmd.h"
+#include "transport.h"
+
+#define PROGRAM "openshell"
+#define KNOWN 8			/* programs whose flags are remembered */
+#define NO_LOGIN "--no-login-shell"
+
+/* What --help of a program said, as long as the program stays the same. */
+static struct known {
+	char program[PATH_MAX];
+	int64_t mtime;
+	uint32_t flags;
+} known[KNOWN];
+static unsigned known_next;
+
+/*
+ * Puts a file of ours into the first directory that takes and runs one:
+ * $1 is a word that marks our lines in what login files print, $2 the name,
+ * the rest are directories.  One line, since newlines are refused in places.
+ */
+static const char place_script[] =
+    "t=$1; n=$2; shift 2; for d in \"$@\"; do "
+    "case $d in HOME) d=$HOME;; CWD) d=$PWD;; esac; f=$d/$n; "
+    "if ! e=$( (umask 077; set -C; printf '#!/bin/sh\\nexit 0\\n' >\"$f\") "
+    "2>&1); then echo \"$t no $d: $e\"; continue; fi; "
+    "if e=$( (chmod 700 \"$f\" && \"$f\") 2>&1) && cat >\"$f\"; then "
+    "echo \"$t at $(wc -c <\"$f\") $f\"; exit 0; fi; "
+    "echo \"$t no $d: not executable: $e\"; rm -f \"$f\"; done; exit 1";
+
+static const char append_script[] =
+    "cat >>\"$2\" && echo \"$1 at $(wc -c <\"$2\") $2\"";
+
+static const char *const places[] = {
+	"/tmp", "/var/tmp", "HOME", "CWD", "/dev/shm", "/run",
+};
+
+static int
+run(struct transport_place *place, struct runcmd *cmd,
+    const struct argv *argv, uint64_t deadline, struct error *error)
+{
+	cmd->path = place->facts.program;
+	cmd->argv = argv;
+	cmd->env = place->child_env;
+	cmd->deadline = deadline;
+	return runcmd_run(cmd, error);
+}
+
+static void
+exec_words(const struct transport_place *place, struct argv *argv)
+{
+	argv_add(argv, PROGRAM);
+	argv_add(argv, "sandbox");
+	argv_add(argv, "exec");
+	argv_add(argv, "-n");
+	argv_add(argv, place->target.name);
+	if ((place->facts.flags & TRANSPORT_NO_LOGIN_SHELL) != 0) {
+		argv_add(argv, NO_LOGIN);
+	}
+}
+
+/* ---- resolve ---------------------------------------------------------- */
+
+/* The option as a word of its own, not a part of another or of a text. */
+static bool
+lists(const char *help, const char *option)
+{
+	size_t len = strlen(option);
+	const char *at;
+
+	for (at = strstr(help, option); at != NULL;
+	    at = strstr(at + 1, option)) {
+		if ((at == help || strchr(" \t\n,", at[-1]) != NULL) &&
+		    (at[len] == '\0' || strchr(" \t\r\n,=", at[len]) !=
+		    NULL)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static int
+probe(struct transport_place *place, struct runcmd *cmd, uint64_t deadline,
+    struct error *error)
+{
+	struct argv argv;
+
+	argv_init(&argv);
+	argv_add(&argv, PROGRAM);
+	argv_add(&argv, "sandbox");
+	argv_add(&argv, "exec");
+	argv_add(&argv, "--help");
+	if (run(place, cmd, &argv, deadline, error) < 0) {
+		return -1;
+	}
+	if (cmd->status != 0 || !lists(cmd->out, "--tty")) {
+		error_set(error, WIRE_STEP_START, 0, "%s: `openshell sandbox "
+		    "exec --help` does not list --tty; update OpenShell",
+		    place->facts.program);
+		runcmd_blame(cmd, error);
+		return -1;
+	}
+	place->facts.flags = TRANSPORT_FLAGS_KNOWN |
+	    (lists(cmd->out, NO_LOGIN) ? TRANSPORT_NO_LOGIN_SHELL : 0);
+	return 0;
+}
+
+static bool
+recall(struct transport_place *place)
+{
+	unsigned i;
+
+	for (i = 0; i < KNOWN; i++) {
+		if (known[i].flags != 0 &&
+		    known[i].mtime == place->facts.program_mtime &&
+		    strcmp(known[i].program, place->facts.program) == 0) {
+			place->facts.flags = known[i].flags;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+learn(const struct transport_facts *facts)
+{
+	struct known *k;
+	unsigned i;
+
+	for (i = 0; i < KNOWN; i++) {
+		if (strcmp(known[i].program, facts->program) == 0) {
+			break;
+		}
+	}
+	k = &known[i < KNOWN ? i : known_next++ % KNOWN];
+	strcpy(k->program, facts->program);
+	k->mtime = facts->program_mtime;
+	k->flags = facts->flags;
+}
+
+/* The CLI names no id that exec takes: the name is what there is. */
+static int
+resolve(struct transport_place *place, uint64_t deadline,
+    struct error *error)
+{
+	struct runcmd *cmd;
+	int rc = 0;
+
+	if (transport_program(place, PROGRAM, "install OpenShell's CLI or "
+	    "add its directory to PATH", error) < 0) {
+		return -1;
+	}
+	if (!recall(place)) {
+		cmd = calloc(1, sizeof(*cmd));
+		if (cmd == NULL) {
+			error_set(error, WIRE_STEP_START, errno, PROGRAM);
+			return -1;
+		}
+		rc = probe(place, cmd, deadline, error);
+		free(cmd);
+	}
+	snprintf(place->facts.id, sizeof(place->facts.id), "%s",
+	    place->target.name);
+	if ((place->facts.flags & TRANSPORT_NO_LOGIN_SHELL) == 0) {
+		snprintf(place->facts.warning, sizeof(place->facts.warning),
+		    "this openshell has no " NO_LOGIN ": login files run "
+		    "before the agent and can print into the link or end it");
+	}
+	return rc;
+}
+
+/* ---- inject ----------------------------------------------------------- */
+
+/* The script did not say that it is done: why, from what it did say. */
+static void
+refused(const struct transport_place *place, const struct runcmd *cmd,
+    const char *mark, struct error *error)
+{
+	const char *at = cmd->out;
+	size_t used, len, cap = sizeof(error->text);
+	bool any = false;
+
+	error_set(error, WIRE_STEP_START, 0, "openshell:%s: the agent is not "
+	    "in the image and cannot be put there", place->target.name);
+	while ((at = strstr(at, mark)) != NULL) {
+		at += strlen(mark);
+		if (strncmp(at, " no ", 4) != 0) {
+			continue;
+		}
+		len = strcspn(at + 4, "\r\n");
+		used = strlen(error->text);
+		snprintf(error->text + used, cap - used, "; %.*s", (int)len,
+		    at + 4);
+		any = true;
+	}
+	used = strlen(error->text);
+	if (any) {
+		snprintf(error->text + used, cap - used, "; bake it in as "
+		    TRANSPORT_BAKED " (images/Dockerfile)");
+	} else {
+		runcmd_blame(cmd, error);
+	}
+}
+
+/* "MARK at SIZE PATH" anywhere in the output, with the size we expect. */
+static bool
+arrived(struct transport_place *place, const struct runcmd *cmd,
+    const char *mark, size_t expected)
+{
+	const char *at = strstr(cmd->out, mark);
+	char *end;
+	size_t len;
+
+	while (at != NULL && strncmp(at + strlen(mark), " at ", 4) != 0) {
+		at = strstr(at + 1, mark);
+	}
+	if (at == NULL || strtoull(at + strlen(mark) + 4, &end, 10) !=
+	    expected || *end != ' ') {
+		return false;
+	}
+	len = strcspn(end + 1, "\r\n");
+	if (len == 0 || len >= sizeof(place->facts.agent) || end[1] != '/') {
+		return false;
+	}
+	memcpy(place->facts.agent, end + 1, len);
+	place->facts.agent[len] = '\0';
+	return true;
+}
+
+static int
+send_piece(struct transport_place *place, struct runcmd *cmd,
+    const char *name, const char *mark, size_t expected, uint64_t deadline,
+    struct error *error)
+{
+	bool first = place->facts.agent[0] == '\0';
+	struct argv argv;
+	size_t i;
+
+	argv_init(&argv);
+	exec_words(place, &argv);
+	argv_add(&argv, "--");
+	argv_add(&argv, "/bin/sh");
+	argv_add(&argv, "-c");
+	argv_add(&argv, first ? place_script : append_script);
+	argv_add(&argv, "sh");
+	argv_add(&argv, mark);
+	if (first) {
+		argv_add(&argv, name);
+		for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+			argv_add(&argv, places[i]);
+		}
+	} else {
+		argv_add(&argv, place->facts.agent);
+	}
+	if (run(place, cmd, &argv, deadline, error) < 0) {
+		return -1;
+	}
+	if (!arrived(place, cmd, mark, expected)) {
+		refused(place, cmd, mark, error);
+		return -1;
+	}
+	return 0;
+}
+
+static int
+send_all(struct transport_place *place, struct runcmd *cmd,
+    const struct embed *embed, uint64_t deadline, struct error *error)
+{
+	uint8_t random[16];
+	char hex[2 * sizeof(random) + 1], name[32], mark[32];
+	size_t done = 0;
+
+	seal_random(random, sizeof(random));
+	seal_hex(random, sizeof(random), hex);
+	snprintf(name, sizeof(name), ".sandmux-%.16s", hex);
+	snprintf(mark, sizeof(mark), "sandmux-%.16s", hex + 16);
+	place->facts.agent[0] = '\0';
+	while (done < embed->len) {
+		cmd->input = embed->data + done;
+		cmd->input_len = embed->len - done < TRANSPORT_PIECE ?
+		    embed->len - done : TRANSPORT_PIECE;
+		done += cmd->input_len;
+		if (send_piece(place, cmd, name, mark, done, deadline,
+		    error) < 0) {
+			return -1;
+		}
+	}
+	strcpy(place->facts.hash, embed->hash);
+	return 0;
+}
+
+static int
+inject(struct transport_place *place, uint64_t deadline,
+    struct error *error)
+{
+	struct runcmd *cmd;
+	struct embed embed;
+	int rc;
+
+	if (embed_find(place->facts.arch, &embed) < 0) {
+		error_set(error, WIRE_STEP_START, 0, "this program has "
+		    "agents for %s only", embed_list());
+		return -1;
+	}
+	cmd = calloc(1, sizeof(*cmd));
+	if (cmd == NULL) {
+		error_set(error, WIRE_STEP_START, errno, PROGRAM);
+		return -1;
+	}
+	rc = send_all(place, cmd, &embed, deadline, error);
+	free(cmd);
+	return rc;
+}
+
+/* ---- the link --------------------------------------------------------- */
+
+static void
+link_words(const struct transport_place *place, struct argv *argv)
+{
+	exec_words(place, argv);
+	argv_add(argv, "--tty");
+	argv_add(argv, "--");
+}
+
+static void
+remove_words(const struct transport_place *place, struct argv *argv)
+{
+	exec_words(place, argv);
+	argv_add(argv, "--");
+}
+
+const struct transport transport_openshell = {
+	.scheme = "openshell",
+	.traits = TRANSPORT_PTY | TRANSPORT_SHARED_UID | TRANSPORT_BAKES,
+	.resolve = resolve,
+	.inject = inject,
+	.link = link_words,
+	.remove = remove_words,
+	.learn = learn,
+};

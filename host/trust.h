@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * trust.h - what is known of a sandbox's past, on disk.
+ *
+ * A job that ran under the agent's own uid may have prepared the next start
+ * (a login file, a program on PATH), so an agent started after it proves
+ * nothing.  One small file per container in paths_state()/trust holds what
+ * we know; no file, or one that cannot be read, counts as used.
+ */
+#ifndef TRUST_H
+#define TRUST_H
+
+#include <stdbool.h>
+
+#include "error.h"
+
+/* Find and make the directory; without it all counts as used. */
+int trust_open(struct error *error);
+
+/* Whether no job can have run there under the agent's uid. */
+bool trust_is_fresh(const char *scheme, const char *id);
+
+/*
+ * Note that a job will run there; a record that said fresh is changed on
+ * disk before this returns.  0, or -1 with errno: it may still say fresh, so
+ * no job may start.
+ */
+int trust_use(const char *scheme, const char *id);
+
+/* Note a container that was just made (by `up`); 0, or -1 with errno. */
+int trust_make(const char *scheme, const char *id);
+
+#endif
