@@ -16,6 +16,7 @@
 #include "system.h"
 
 #define STATUS_GRACE (1000u * CLOCK_MS)	/* to end by itself, with a status */
+#define SHOWN 140u			/* bytes quoted from each end */
 #define DRAIN_GRACE (500u * CLOCK_MS)	/* link bytes after the child's end */
 
 /* The child's three descriptors and our ends of them. */
@@ -187,9 +188,11 @@ carrier_start(struct carrier *carrier, const struct carrier_spec *spec,
 	s.err = -1;
 	system_nonblock(carrier->err, 1);
 	carrier->session = spec->session;
+	carrier->login = (spec->transport->traits & TRANSPORT_LOGIN) != 0;
 	carrier->started = clock_now();
 	carrier->deadline = carrier->started +
-	    (uint64_t)spec->hello_ms * CLOCK_MS;
+	    (spec->hello_ms != 0 ? spec->hello_ms : LINK_HELLO_MS) *
+	    (uint64_t)CLOCK_MS;
 	carrier->state = CARRIER_STARTING;
 	stdio_close(&s);
 	return 0;
@@ -417,32 +420,39 @@ quote(char *out, size_t cap, size_t used, const uint8_t *data, size_t len)
 	return used;
 }
 
-/* What the child said: stderr's end, and what stood where the hello was due. */
+/* What stood where the hello was due: its start and, if long, its end. */
+static size_t
+quote_noise(const struct carrier *c, char *text, size_t cap, size_t used)
+{
+	uint8_t all[2 * LINK_QUOTE];
+	size_t n = c->head_len + c->noise_tail_len;
+
+	memcpy(all, c->noise_head, c->head_len);
+	memcpy(all + c->head_len, c->noise_tail, c->noise_tail_len);
+	used = add(text, cap, used, "; %zu bytes came before the hello: \"",
+	    c->noise);
+	if (n <= 2 * SHOWN) {
+		used = quote(text, cap, used, all, n);
+	} else {
+		used = quote(text, cap, used, all, SHOWN);
+		used = add(text, cap, used, "\" ... \"");
+		used = quote(text, cap, used, all + n - SHOWN, SHOWN);
+	}
+	return add(text, cap, used, "\"");
+}
+
+/* What the child said: stderr's end, and the noise. */
 static size_t
 said(const struct carrier *c, char *text, size_t cap, size_t used)
 {
-	size_t n;
+	size_t n = c->tail_len < 2 * SHOWN ? c->tail_len : 2 * SHOWN;
 
-	if (c->tail_len > 0) {
-		n = c->tail_len < 300 ? c->tail_len : 300;
+	if (n > 0) {
 		used = add(text, cap, used, "; stderr: \"");
 		used = quote(text, cap, used, c->tail + c->tail_len - n, n);
 		used = add(text, cap, used, "\"");
 	}
-	if (c->noise > 0) {
-		used = add(text, cap, used, "; %zu bytes came before the "
-		    "hello: \"", c->noise);
-		n = c->head_len < 120 ? c->head_len : 120;
-		used = quote(text, cap, used, c->noise_head, n);
-		if (c->noise > n) {
-			n = c->noise_tail_len < 120 ? c->noise_tail_len : 120;
-			used = add(text, cap, used, "\" ... \"");
-			used = quote(text, cap, used, c->noise_tail +
-			    c->noise_tail_len - n, n);
-		}
-		used = add(text, cap, used, "\"");
-	}
-	return used;
+	return c->noise > 0 ? quote_noise(c, text, cap, used) : used;
 }
 
 static const char *
@@ -456,7 +466,7 @@ advice(const struct carrier *c)
 		    "a login file waits, no hello can come: try a "
 		    "terminal transport or look at the login files";
 	}
-	if (c->noise > 0) {
+	if (c->login && c->noise > 0) {
 		return "; a login file may print, wait or exec something "
 		    "else: look at ~/.bash_profile and ~/.profile there";
 	}

@@ -32,7 +32,7 @@ struct carrier {
 	size_t slot;
 	uint64_t deadline;		/* STARTING: of the hello */
 	uint64_t end_by;		/* CLOCK_NEVER, or the kill */
-	bool timed_out, closing;
+	bool timed_out, closing, login;
 	bool wrong_version;
 	char versions[LINK_VERSIONS + 1];	/* of the wrong agent */
 	uint64_t started, up_at;

@@ -214,11 +214,25 @@ die(struct target_link *link, const struct error *error)
 	link->state = TARGET_LINK_DYING;
 }
 
+/* A log line about a failure, whose text may name the target already. */
+static void
+log_error(const struct target_link *link, enum log_level level,
+    const char *what, const struct error *error)
+{
+	const char *target = name(link);
+	bool named = strncmp(error->text, target, strlen(target)) == 0;
+
+	log_write(level, "%s%s%s%s%s%s", named ? "" : target,
+	    named ? "" : ": ", what, error->text,
+	    error->number != 0 ? ": " : "",
+	    error->number != 0 ? strerror(error->number) : "");
+}
+
 /* Fail everything with an error that is worth a line in the log. */
 static void
 give_up(struct target_link *link, const struct error *error)
 {
-	log_write(LOG_ERROR, "%s: %s", name(link), error->text);
+	log_error(link, LOG_ERROR, "", error);
 	die(link, error);
 }
 
@@ -415,8 +429,7 @@ attempt_failed(struct target_link *link)
 	carrier_blame(&link->carrier, name(link), &error);
 	if (!link->injected && link->transport->inject != NULL &&
 	    carrier_may_inject(&link->carrier)) {
-		log_write(LOG_NOTE, "%s: injecting: %s", name(link),
-		    error.text);
+		log_error(link, LOG_NOTE, "injecting, since ", &error);
 		snprintf(link->failed, sizeof(link->failed), "%.255s",
 		    error.text);
 		link->injected = true;
@@ -446,7 +459,7 @@ lost(struct target_link *link)
 	struct error error;
 
 	carrier_blame(&link->carrier, name(link), &error);
-	log_write(LOG_WARNING, "link lost: %s", error.text);
+	log_error(link, LOG_WARNING, "link lost: ", &error);
 	die(link, &error);
 }
 

@@ -59,7 +59,8 @@ enum transport_trait {
 	TRANSPORT_PTY = 1,		/* the child's stdin is a terminal */
 	TRANSPORT_SHARED_UID = 2,	/* trust applies */
 	TRANSPORT_BAKES = 4,		/* try TRANSPORT_BAKED first */
-	TRANSPORT_HOME = 8		/* the child runs in HOME, with env */
+	TRANSPORT_HOME = 8,		/* the child runs in HOME, with env */
+	TRANSPORT_LOGIN = 16		/* login files may run first */
 };
 
 struct transport {

@@ -345,7 +345,8 @@ remove_words(const struct transport_place *place, struct argv *argv)
 
 const struct transport transport_openshell = {
 	.scheme = "openshell",
-	.traits = TRANSPORT_PTY | TRANSPORT_SHARED_UID | TRANSPORT_BAKES,
+	.traits = TRANSPORT_PTY | TRANSPORT_SHARED_UID | TRANSPORT_BAKES |
+	    TRANSPORT_LOGIN,
 	.resolve = resolve,
 	.inject = inject,
 	.link = link_words,
