@@ -4,14 +4,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#define CLOSE_MAX 65536			/* where close_range() is missing */
 #define DEFAULT_PATH \
 	"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -196,6 +199,46 @@ child_fail(int note, enum wire_step step, int number, const char *text)
 	_exit(127);
 }
 
+/* Close the descriptors from first to last; some kernels lack the call. */
+static void
+close_from_to(int first, int last)
+{
+	int fd;
+
+	if (first > last) {
+		return;
+	}
+#ifdef SYS_close_range
+	if (syscall(SYS_close_range, (unsigned)first, (unsigned)last, 0) == 0) {
+		return;
+	}
+#endif
+	for (fd = first; fd <= last && fd < CLOSE_MAX; fd++) {
+		close(fd);
+	}
+}
+
+void
+child_close_others(const struct task_child *c)
+{
+	int keep[4] = { c->in, c->out, c->err, c->note };
+	int from = AGENT_NULL_FDS, next, i;
+
+	for (;;) {
+		next = INT_MAX;
+		for (i = 0; i < 4; i++) {
+			if (keep[i] >= from && keep[i] < next) {
+				next = keep[i];
+			}
+		}
+		close_from_to(from, next - 1);
+		if (next == INT_MAX) {
+			return;
+		}
+		from = next + 1;
+	}
+}
+
 void
 child_keep_limits(void)
 {
@@ -276,16 +319,18 @@ void
 child_run(const struct task_child *c, void *arg)
 {
 	const struct child_spec *spec = arg;
-	int in = spec->has_stdin ? c->in : spec->null;
+	int in = spec->has_stdin ? c->in : open("/dev/null", O_RDONLY);
 
 	setsid();
 	/* Only an extra: the core ends its jobs itself when it can. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	child_reset();
-	if (in == -1 || place(in, 0) == -1 || place(c->out, 1) == -1 ||
+	if (in == -1) {
+		child_fail(c->note, WIRE_STEP_STDIO, errno, "/dev/null");
+	}
+	if (place(in, 0) == -1 || place(c->out, 1) == -1 ||
 	    place(c->err, 2) == -1) {
-		child_fail(c->note, WIRE_STEP_STDIO, in == -1 ? ENOENT :
-		    errno, in == -1 ? "/dev/null" : "stdio");
+		child_fail(c->note, WIRE_STEP_STDIO, errno, "stdio");
 	}
 	if (spec->cwd != NULL && chdir(spec->cwd) == -1) {
 		child_fail(c->note, WIRE_STEP_CHDIR, errno, spec->cwd);

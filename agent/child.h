@@ -13,7 +13,6 @@ struct child_spec {
 	char **argv;
 	char **envp;
 	void *block;			/* owned; holds all of the above */
-	int null;			/* borrowed: stdin if there is none */
 	bool has_stdin;
 };
 
@@ -31,6 +30,9 @@ void child_run(const struct task_child *c, void *spec);
 /* Say on the note why, and end.  Also for workers. */
 void child_fail(int note, enum wire_step step, int number, const char *text)
     __attribute__((noreturn));
+
+/* Keep only what the child was given, and fds 0 to 2. */
+void child_close_others(const struct task_child *c);
 
 /* Undo what the core has set up for itself: signals, limits. */
 void child_reset(void);

@@ -60,7 +60,6 @@ open_exec(struct session_request *req, const struct wire_exec *exec)
 		session_fail(req, &error);
 		return;
 	}
-	spec.null = core.tasks.null;
 	task = task_start(&core.tasks, req, TASK_OUT | TASK_ERR | TASK_JOB |
 	    (has_stdin ? TASK_IN : 0u), child_run, &spec);
 	child_spec_free(&spec);

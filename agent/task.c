@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "clock.h"
 
 #define NOTE_MAX (sizeof(struct task_note) + WIRE_INFO_MAX)
@@ -21,7 +22,6 @@ tasks_init(struct tasks *tasks)
 {
 	memset(tasks, 0, sizeof(*tasks));
 	list_init(&tasks->all);
-	tasks->null = open("/dev/null", O_RDWR | O_CLOEXEC);
 }
 
 static void
@@ -143,6 +143,7 @@ task_start(struct tasks *tasks, struct session_request *req, unsigned flags,
 		    e.note[1] };
 
 		core_wipe();
+		child_close_others(&c);
 		child(&c, arg);
 		_exit(127);
 	}

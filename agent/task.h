@@ -63,7 +63,6 @@ struct tasks {
 	int drains[AGENT_DRAINS];	/* pipes read to nowhere, owned */
 	size_t drain_slots[AGENT_DRAINS];
 	unsigned drain_count;
-	int null;			/* /dev/null, or -1 */
 };
 
 void tasks_init(struct tasks *tasks);

@@ -611,7 +611,8 @@ link_interest(struct link *link, struct pollset *set)
 {
 	uint64_t ping;
 	bool write_due = link->out_start < link->out_end || link->more ||
-	    link->resume_due;
+	    link->resume_due || link->close_due > 0 ||
+	    (link->state == LINK_UP && session_pending(link->session));
 
 	link->in_slot = link->out_slot = POLLSET_NONE;
 	if (link->state >= LINK_CLOSED) {

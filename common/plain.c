@@ -242,13 +242,16 @@ receive(struct plain *plain)
 void
 plain_interest(struct plain *plain, struct pollset *set)
 {
+	bool write_due;
+
 	plain->slot_in = POLLSET_NONE;
 	if (plain->dead) {
 		return;
 	}
-	plain->slot_in = pollset_add(set, plain->config.fd, (short)(POLLIN |
-	    (plain->out_start < plain->out_end || plain->more ?
-	    POLLOUT : 0)));
+	write_due = plain->out_start < plain->out_end || plain->more ||
+	    (plain->greeted && session_pending(plain->config.session));
+	plain->slot_in = pollset_add(set, plain->config.fd,
+	    write_due ? POLLIN | POLLOUT : POLLIN);
 }
 
 void

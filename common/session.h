@@ -272,8 +272,9 @@ int session_acked(struct session *session, uint64_t next,
  * The next frame to send, NULL if there is none now.  It stays valid until
  * the next call of this function (stored = false) or its ACK.  What makes a
  * frame possible again is always an event of the owner's loop (data, credit,
- * ACK), so a carrier asks once each turn and needs no other wake-up.
+ * ACK), so a carrier asks session_pending() once each turn.
  */
+bool session_pending(const struct session *session);
 const struct session_frame *session_next(struct session *session);
 
 /* For status and tests: bytes sent and received in DATA, cap, round trip. */

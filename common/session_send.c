@@ -586,6 +586,23 @@ control(struct session *s)
 
 /* ---- the carrier's side ---------------------------------------------- */
 
+bool
+session_pending(const struct session *s)
+{
+	if (!s->attached) {
+		return false;
+	}
+	if (s->resend != NULL || s->queue_first != NULL) {
+		return true;
+	}
+	if ((s->log_due || !list_empty(&s->dirty)) &&
+	    pool_left(&s->small_frames) > 0 && pool_left(&s->big_frames) > 0) {
+		return true;
+	}
+	return (!list_empty(&s->small) && small_fits(s)) ||
+	    (!list_empty(&s->bulk) && bulk_fits(s));
+}
+
 static void
 mark_sent(struct session *s, struct session_frame *f)
 {
