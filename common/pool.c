@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #define POOL_PAGE 4096u
-#define POOL_KEEP 524288u	/* bytes of free slots that stay resident */
 
 /* What a free slot holds in its first bytes. */
 struct pool_link {
@@ -55,7 +54,6 @@ pool_get(struct pool *pool)
 
 	if (link != NULL) {
 		pool->free = link->next;
-		pool->kept--;
 	} else if (pool->fresh < pool->count) {
 		link = (void *)(pool->base + pool->slot * pool->fresh++);
 	} else {
@@ -87,12 +85,8 @@ pool_put(struct pool *pool, void *slot)
 	if (slot == NULL) {
 		return;
 	}
-	if ((pool->kept + 1) * pool->slot > POOL_KEEP) {
-		release(pool, slot);
-	}
 	link->next = pool->free;
 	pool->free = link;
-	pool->kept++;
 	pool->used--;
 }
 

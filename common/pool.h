@@ -4,8 +4,9 @@
  *
  * Stream data lives here: the region is reserved once (nothing is touched),
  * so memory is bounded by construction, and MADV_DONTFORK keeps one request's
- * bytes out of another's processes.  Freed slots beyond a few are given back
- * to the kernel.
+ * bytes out of another's processes.  Freed slots stay resident for the next
+ * use (giving each back at once halves the speed of a copy) until the owner
+ * is idle and calls pool_trim().
  */
 #ifndef POOL_H
 #define POOL_H
@@ -19,7 +20,6 @@ struct pool {
 	size_t count;			/* slots in all */
 	size_t fresh;			/* slots never used yet */
 	size_t used;			/* slots given out */
-	size_t kept;			/* length of the free list */
 };
 
 /* Reserve count slots of slot bytes each; 0, or -1 with errno. */

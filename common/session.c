@@ -259,6 +259,9 @@ session_result(struct session_request *req, const struct wire_result *result)
 	list_remove(&req->out[1].link);
 	req->in[0].drop = req->in[1].drop = true;
 	req->in[0].credit_due = req->in[1].credit_due = false;
+	/* RESULT may wait for long: half a body must not wait with it. */
+	free(req->body);
+	req->body = NULL;
 	session_mark(req);
 }
 
