@@ -377,6 +377,13 @@ sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+/* A queue that was filled after its last send wants to run at once. */
+static int64_t
+queue_wake(const struct queue *q)
+{
+	return q->head != NULL && q->wake_ns == 0 ? 1 : q->wake_ns;
+}
+
 int64_t
 link_poll(struct link *l, struct pollfd p[2])
 {
@@ -402,12 +409,12 @@ link_poll(struct link *l, struct pollfd p[2])
 	} else if (l->up.blocked) {
 		p[1].events |= POLLOUT;
 	} else if (l->sup != -1) {
-		wake = sooner(wake, l->up.wake_ns);
+		wake = sooner(wake, queue_wake(&l->up));
 	}
 	if (l->down.blocked) {
 		p[0].events |= POLLOUT;
 	} else {
-		wake = sooner(wake, l->down.wake_ns);
+		wake = sooner(wake, queue_wake(&l->down));
 	}
 	return wake;
 }

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""What only the stand-in can do: be cut, frozen and restarted on demand."""
+import time
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def only_the_stand_in(shell):
+    if shell.real:
+        pytest.skip("a real gateway is not cut or restarted on demand")
+
+
+def test_cut_now(box):
+    ch = box.probe("echo")
+    ch.write(b"one")
+    assert ch.read_exact(3) == b"one"
+    assert box.shell.standin("cut", box.name) == b"1\n"
+    assert ch.read_some(10) == b""
+    assert ch.wait() == 1
+    assert b"Error" in ch.proc.stderr.read()
+    ch.close()
+
+
+@pytest.mark.parametrize("after", [1, 4096, 10000, 1 << 20])
+def test_cut_after_so_many_bytes(box, after):
+    ch = box.probe("echo")
+    box.shell.standin("cut", box.name, str(2 * after))
+    ch.write(b"z" * after)
+    got = len(ch.read_exact(after - 1)) + len(ch.buf)
+    while True:
+        data = ch.read_some(10)
+        if not data:
+            break
+        got += len(data)
+    assert got == after     # as much up as down, and then nothing
+    ch.close()
+
+
+def test_freeze_and_thaw(box):
+    ch = box.probe("echo")
+    box.shell.standin("freeze", box.name)
+    ch.write(b"held")
+    assert ch.read_some(1) is None
+    assert ch.proc.poll() is None
+    box.shell.standin("thaw", box.name)
+    assert ch.read_exact(4) == b"held"
+    ch.close()
+
+
+def test_a_cli_without_a_gateway_fails_when_told_not_to_start_one(box):
+    box.shell.standin("kill-gateway")
+    status, _, err = box.exec("true", env={"STANDIN_NO_START": "1"})
+    assert status == 1 and b"gateway" in err
+    assert box.exec("true")[0] == 0
+
+
+def test_orphans_are_kept_over_a_restart(box):
+    ch = box.probe("echo")
+    box.shell.standin("restart-gateway")
+    ch.wait()
+    time.sleep(0.5)
+    assert "probe" in box.sh("ps ax")
+    box.sh("pkill -9 -x probe")
+    ch.close()
