@@ -21,7 +21,10 @@ export SANDMUX_DIR XDG_STATE_HOME
 unset BASH_ENV ENV
 finish() {
 	"$sandmux" stop >/dev/null 2>&1 || :
-	[ -z "${docker:-}" ] || docker rm -f -v "$box" >/dev/null 2>&1 || :
+	if [ -n "${docker:-}" ]; then
+		docker rm -f -v "$box" >/dev/null 2>&1 || :
+		docker rmi sandmux-demo sandmux-demo-base >/dev/null 2>&1 || :
+	fi
 	rm -rf "$work"
 }
 trap finish EXIT
@@ -37,9 +40,14 @@ say() {
 
 # shown COMMAND...: print it as typed, then run it
 shown() {
-	printf '$ sandmux'
-	printf ' %s' "$@"
-	printf '\n'
+	line='$ sandmux'
+	for word in "$@"; do
+		case $word in
+		*[!A-Za-z0-9_./:=-]*) line="$line '$word'" ;;
+		*) line="$line $word" ;;
+		esac
+	done
+	printf '%s\n' "$line"
 	"$sandmux" "$@"
 }
 
@@ -88,7 +96,7 @@ echo "making a file of $size MiB"
 head -c "$((size * 1048576))" /dev/urandom >"$work/there"
 
 say "local: the agent beside us"
-shown exec local -- sh -c 'echo "hello from $(uname -s), uid $(id -u)"'
+shown exec local -- sh -c 'echo hello from $(uname -s), uid $(id -u)'
 status=0
 shown exec local -- sh -c 'exit 7' || status=$?
 echo "exit status $status"
