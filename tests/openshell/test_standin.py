@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What only the stand-in can do: be cut, frozen and restarted on demand."""
+import subprocess
 import time
 
 import pytest
@@ -63,3 +64,27 @@ def test_orphans_are_kept_over_a_restart(box):
     assert "probe" in box.sh("ps ax")
     box.sh("pkill -9 -x probe")
     ch.close()
+
+
+def test_a_paused_sandbox_loses_its_links(box, tmp_path):
+    """[read] Keepalives: 15 s x 4; here 0.2 s in a gateway of its own."""
+    shell = type(box.shell)(box.shell.cli, box.shell.image, tmp_path)
+    shell.env["STANDIN_KEEPALIVE_S"] = "0.2"
+    other = type(box)(shell, "paused")
+    try:
+        status, out, err = shell.create("paused")
+        assert status == 0, out + err
+        ch = other.tty("cat")
+        time.sleep(3)
+        assert ch.proc.poll() is None       # silence alone ends nothing
+        name = subprocess.run(
+            ["docker", "ps", "-q", "--filter",
+             f"label=openshell.standin={tmp_path}"],
+            check=True, capture_output=True, text=True).stdout.strip()
+        subprocess.run(["docker", "pause", name], check=True)
+        assert ch.wait(30) == 1
+        subprocess.run(["docker", "unpause", name], check=True)
+        assert other.sh("pgrep -x cat")
+        ch.close()
+    finally:
+        shell.run("standin", "stop")

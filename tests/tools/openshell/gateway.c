@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -57,6 +58,20 @@ configure(void)
 	config.up_max = (size_t)setting("STANDIN_UP_BYTES", 10e6);
 	config.down_max = (size_t)setting("STANDIN_DOWN_BYTES", 2097152);
 	config.exec_ns = (int64_t)(setting("STANDIN_EXEC_MS", 15) * 1e6);
+	config.keepalive_ns =
+	    (int64_t)(setting("STANDIN_KEEPALIVE_S", 15) * 1e9);
+}
+
+/* Three descriptors a link: the usual 1024 would end too soon. */
+static void
+allow_files(void)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) == 0) {
+		rl.rlim_cur = rl.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &rl);
+	}
 }
 
 /* In the child that answers: no other link may be held open by it. */
@@ -243,6 +258,7 @@ main(void)
 	(void)prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
 	setvbuf(stderr, NULL, _IOLBF, 0);
 	configure();
+	allow_files();
 	listener = wire_listen(dir, "gateway.sock");
 	if (listener == -1) {
 		perror("gateway: cannot listen");

@@ -2,6 +2,7 @@
 /* link: an exec between its CLI and its supervisor. */
 #include "link.h"
 
+#include "keepalive.h"
 #include "request.h"
 #include "state.h"
 
@@ -40,11 +41,15 @@ struct link {
 	int64_t start_ns;
 	int64_t timeout_ns;	/* 0 for none */
 	int64_t budget;		/* -1 for none */
+	struct keepalive ka;
 	int frozen;
 	int over;
 	enum wire_type asked;
 	struct wire_buf request;
 };
+
+static const char relay_closed[] =
+    "exec relay closed before the command reported an exit status";
 
 struct link *
 link_new(int fd, const struct link_config *cf)
@@ -58,12 +63,14 @@ link_new(int fd, const struct link_config *cf)
 	l->cli = fd;
 	l->sup = -1;
 	l->budget = -1;
+	l->ka.fd = -1;
 	return l;
 }
 
 static void
 close_supervisor(struct link *l)
 {
+	keepalive_stop(&l->ka);
 	if (l->sup != -1) {
 		(void)close(l->sup);
 		l->sup = -1;
@@ -387,7 +394,7 @@ queue_wake(const struct queue *q)
 int64_t
 link_poll(struct link *l, struct pollfd p[2])
 {
-	int64_t wake = l->timeout_ns;
+	int64_t wake = sooner(l->timeout_ns, l->ka.next_ns);
 
 	memset(p, 0, 2 * sizeof(*p));
 	p[0].fd = l->cli;
@@ -441,6 +448,11 @@ check_clock(struct link *l, int64_t now)
 		}
 		wire_free(&l->start);
 		l->state = LINK_RUNNING;
+		keepalive_heard(&l->ka, now, l->cf->keepalive_ns);
+	}
+	if (l->state == LINK_RUNNING && keepalive_tick(&l->ka, l->name, now,
+	    l->cf->keepalive_ns) == -1) {
+		fail(l, "Unavailable", relay_closed);
 	}
 }
 
@@ -494,10 +506,10 @@ link_run(struct link *l, const struct pollfd p[2])
 	if (p[1].fd != -1 && l->sup != -1 &&
 	    (p[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
 		r = receive(l->sup, &l->srx);
+		keepalive_heard(&l->ka, now, l->cf->keepalive_ns);
 		split(l, &l->srx, from_supervisor);
 		if (r == -1 && l->sup != -1) {
-			fail(l, "Unavailable", "exec relay closed before the "
-			    "command reported an exit status");
+			fail(l, "Unavailable", relay_closed);
 		}
 	}
 	if (l->over) {

@@ -19,6 +19,7 @@ struct link_config {
 	size_t up_max;		/* bytes swallowed before back-pressure */
 	size_t down_max;
 	int64_t exec_ns;	/* from the request to the start */
+	int64_t keepalive_ns;	/* silence before each ping; 0 is never */
 };
 
 struct link;

@@ -399,7 +399,13 @@ start_command(struct session *s)
 	int r = -1;
 
 	memset(&rq, 0, sizeof(rq));
-	if (wire_recv(s->sock, &t, &b) == 1 && t == WIRE_START) {
+	if (wire_recv(s->sock, &t, &b) != 1) {
+		wire_free(&b);
+		return -1;
+	}
+	if (t == WIRE_PING) {
+		(void)wire_send(s->sock, WIRE_OK, NULL, 0);
+	} else if (t == WIRE_START) {
 		c.p = b.p;
 		c.left = b.len;
 		c.err = 0;

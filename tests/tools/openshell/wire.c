@@ -240,8 +240,10 @@ make_addr(const char *dir, const char *name, struct sockaddr_un *un)
 	return fd;
 }
 
+enum open_how { OPEN_CONNECT, OPEN_CONNECT_NOW, OPEN_LISTEN };
+
 static int
-open_socket(const char *dir, const char *name, int listening)
+open_socket(const char *dir, const char *name, enum open_how how)
 {
 	struct sockaddr_un un;
 	int dirfd = make_addr(dir, name, &un);
@@ -250,8 +252,9 @@ open_socket(const char *dir, const char *name, int listening)
 	if (dirfd == -1) {
 		return -1;
 	}
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (listening) {
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC |
+	    (how == OPEN_CONNECT_NOW ? SOCK_NONBLOCK : 0), 0);
+	if (how == OPEN_LISTEN) {
 		(void)unlink(un.sun_path);
 		r = bind(fd, (struct sockaddr *)&un, sizeof(un));
 		if (r == 0) {
@@ -274,13 +277,19 @@ open_socket(const char *dir, const char *name, int listening)
 int
 wire_connect(const char *dir, const char *name)
 {
-	return open_socket(dir, name, 0);
+	return open_socket(dir, name, OPEN_CONNECT);
+}
+
+int
+wire_connect_now(const char *dir, const char *name)
+{
+	return open_socket(dir, name, OPEN_CONNECT_NOW);
 }
 
 int
 wire_listen(const char *dir, const char *name)
 {
-	return open_socket(dir, name, 1);
+	return open_socket(dir, name, OPEN_LISTEN);
 }
 
 int64_t

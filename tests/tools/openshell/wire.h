@@ -30,6 +30,7 @@ enum wire_type {
 	WIRE_CREATE,
 	WIRE_DELETE,
 	WIRE_LIST,
+	WIRE_PING,		/* gateway to supervisor; the answer is OK */
 	WIRE_CONTROL		/* cut, freeze, thaw */
 };
 
@@ -84,6 +85,8 @@ int wire_recv(int fd, enum wire_type *t, struct wire_buf *b);
 
 /* Unix sockets by directory and name: no limit on the directory's length. */
 int wire_connect(const char *dir, const char *name);
+/* The same without waiting for a peer that does not accept. */
+int wire_connect_now(const char *dir, const char *name);
 int wire_listen(const char *dir, const char *name);
 
 int64_t wire_now_ns(void);
