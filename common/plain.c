@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
-
 
 #define PLAIN_LENGTH 4u			/* f(frame)'s length field */
 #define PLAIN_IN 131072u
 #define PLAIN_OUT (2 * (PLAIN_LENGTH + WIRE_FRAME_MAX))
+#define PLAIN_PAGE 4096u
 #define TURN_WRITES 8u
 #define TURN_READS 4u
 
@@ -273,4 +274,29 @@ bool
 plain_drained(const struct plain *plain)
 {
 	return plain->out_start == plain->out_end && !plain->more;
+}
+
+static void
+release(uint8_t *buf, size_t used, size_t size)
+{
+#ifdef MADV_DONTNEED
+	uintptr_t from = ((uintptr_t)buf + used + PLAIN_PAGE - 1) &
+	    ~(uintptr_t)(PLAIN_PAGE - 1);
+	uintptr_t to = ((uintptr_t)buf + size) & ~(uintptr_t)(PLAIN_PAGE - 1);
+
+	if (to > from) {
+		madvise((void *)from, to - from, MADV_DONTNEED);
+	}
+#else
+	(void)buf;
+	(void)used;
+	(void)size;
+#endif
+}
+
+void
+plain_trim(struct plain *plain)
+{
+	release(plain->in, plain->in_end, PLAIN_IN);
+	release(plain->out, plain->out_end, PLAIN_OUT);
 }

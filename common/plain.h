@@ -36,6 +36,8 @@ void plain_flush(struct plain *plain);
 
 /* The far end is gone or broke the protocol; NULL while it lives. */
 const struct error *plain_error(const struct plain *plain);
+/* Give the memory of unused buffer space back to the kernel. */
+void plain_trim(struct plain *plain);
 /* Whether everything that was to be sent is written. */
 bool plain_drained(const struct plain *plain);
 

@@ -95,6 +95,14 @@ pool_trim(struct pool *pool)
 {
 	struct pool_link *link;
 
+	if (pool->used == 0 && pool->fresh > 0) {
+		/* Nothing is out: begin again, without a page per slot. */
+		madvise(pool->base, (pool->fresh * pool->slot + POOL_PAGE -
+		    1) & ~(size_t)(POOL_PAGE - 1), MADV_DONTNEED);
+		pool->fresh = 0;
+		pool->free = NULL;
+		return;
+	}
 	for (link = pool->free; link != NULL; link = link->next) {
 		release(pool, (unsigned char *)link);
 	}
