@@ -281,6 +281,11 @@ end(struct carrier *carrier, uint64_t grace)
 	bool before_ready = carrier->state == CARRIER_STARTING;
 
 	remember(carrier);
+	if (carrier->error.text[0] == '\0') {
+		error_set(&carrier->error, WIRE_STEP_LINK, 0, "%s",
+		    carrier->closing ? "closed" : carrier->timed_out ?
+		    "no answer in time" : "the transport ended");
+	}
 	session_detach(carrier->session);
 	link_free(carrier->link);
 	carrier->link = NULL;
@@ -441,9 +446,8 @@ quote_noise(const struct carrier *c, char *text, size_t cap, size_t used)
 	return add(text, cap, used, "\"");
 }
 
-/* What the child said: stderr's end, and the noise. */
 static size_t
-said(const struct carrier *c, char *text, size_t cap, size_t used)
+quote_stderr(const struct carrier *c, char *text, size_t cap, size_t used)
 {
 	size_t n = c->tail_len < 2 * SHOWN ? c->tail_len : 2 * SHOWN;
 
@@ -452,7 +456,7 @@ said(const struct carrier *c, char *text, size_t cap, size_t used)
 		used = quote(text, cap, used, c->tail + c->tail_len - n, n);
 		used = add(text, cap, used, "\"");
 	}
-	return c->noise > 0 ? quote_noise(c, text, cap, used) : used;
+	return used;
 }
 
 static const char *
@@ -485,8 +489,9 @@ carrier_blame(const struct carrier *c, const char *target,
 	child_words(&c->child, ended, sizeof(ended));
 	used = add(text, cap, 0, "%s: ", target);
 	if (c->up_at != 0) {
-		add(text, cap, used, "%.300s; the transport's process %s",
-		    c->error.text, ended);
+		used = add(text, cap, used, "%.300s; the transport's process "
+		    "%s", c->error.text, ended);
+		quote_stderr(c, text, cap, used);
 		return;
 	}
 	if (c->wrong_version) {
@@ -501,6 +506,9 @@ carrier_blame(const struct carrier *c, const char *target,
 		used = add(text, cap, used, "the transport's process %s before "
 		    "the agent answered (%.200s)", ended, c->error.text);
 	}
-	used = said(c, text, cap - 160, used);
+	used = quote_stderr(c, text, cap - 160, used);
+	if (c->noise > 0) {
+		used = quote_noise(c, text, cap - 160, used);
+	}
 	add(text, cap, used, "%s", advice(c));
 }

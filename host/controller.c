@@ -22,6 +22,7 @@
 
 #define CHECK_SOCKET (5000u * CLOCK_MS)	/* is our name still there? */
 #define ANSWER_MS (1000u * CLOCK_MS)	/* to write the last answers */
+#define TRIM (250u * CLOCK_MS)		/* quiet clients give memory back */
 #define ACCEPTS 16			/* in one turn */
 #define REST (100u * CLOCK_MS)		/* from accepting without files */
 
@@ -31,7 +32,8 @@ struct controller {
 	struct listener listener;
 	struct pollset set;
 	size_t listen_slot, signal_slot;
-	uint64_t check_at, accept_at, idle_since, answer_by;
+	uint64_t check_at, accept_at, trim_at, idle_since, answer_by;
+	bool trim_due;
 	bool again;			/* state changed after its turn */
 };
 
@@ -126,6 +128,7 @@ interest(struct controller *c, uint64_t now)
 		    &c->set);
 	}
 	pollset_wake(&c->set, c->check_at);
+	pollset_wake(&c->set, c->trim_at);
 	if (c->idle_since != 0 && hub->options->idle_exit_ms != 0) {
 		pollset_wake(&c->set, c->idle_since +
 		    hub->options->idle_exit_ms * CLOCK_MS);
@@ -281,6 +284,33 @@ finished(struct controller *c, uint64_t now)
 	return !unwritten(hub) || now >= c->answer_by;
 }
 
+/* Many quiet clients must not hold what each used at its busiest. */
+static void
+trim(struct controller *c, uint64_t now)
+{
+	struct hub *hub = &c->hub;
+	bool again = false;
+	struct list *l;
+
+	if (c->trim_at != CLOCK_NEVER && now < c->trim_at) {
+		return;
+	}
+	for (l = hub->peers.next; l != &hub->peers; l = l->next) {
+		again |= peer_trim(LIST_OF(l, struct peer, link));
+	}
+	for (l = hub->links.next; l != &hub->links; l = l->next) {
+		again |= target_link_trim(LIST_OF(l, struct target_link,
+		    link));
+	}
+	if (again) {
+		c->trim_due = true;
+	} else if (c->trim_due) {
+		c->trim_due = false;
+		pool_trim(&hub->clients.chunks);
+	}
+	c->trim_at = again ? now + TRIM : CLOCK_NEVER;
+}
+
 /* Our own end for want of work, or because our name leads elsewhere. */
 static void
 look_around(struct controller *c, uint64_t now)
@@ -320,6 +350,7 @@ loop(struct controller *c)
 		sweep(c);
 		now = clock_now();
 		look_around(c, now);
+		trim(c, now);
 	}
 	return 0;
 }
@@ -396,6 +427,7 @@ prepare(struct controller *c, struct error *error)
 		return -1;
 	}
 	child_init();
+	system_keep_heap_small();
 	if (log_open(options->log_path != NULL ? options->log_path : log,
 	    options->log_level) < 0) {
 		error_set(error, WIRE_STEP_START, errno, "the log %s",
@@ -450,6 +482,7 @@ serve(const struct controller_options *options)
 	list_init(&c.hub.stops);
 	c.hub.started = clock_now();
 	c.check_at = c.hub.started + CHECK_SOCKET;
+	c.trim_at = CLOCK_NEVER;
 	if (options->daemon && detach(&ready) < 0) {
 		error_set(&error, WIRE_STEP_START, errno, "the daemon");
 		report(&ready, &error);

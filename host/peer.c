@@ -195,6 +195,23 @@ peer_run(struct peer *peer, const struct pollset *set)
 }
 
 bool
+peer_trim(struct peer *peer)
+{
+	struct session_figures figures;
+
+	session_figures(peer->session, &figures);
+	if (figures.sent + figures.received != peer->moved) {
+		peer->moved = figures.sent + figures.received;
+		peer->dirty = true;
+	} else if (peer->dirty) {
+		peer->dirty = false;
+		session_trim(peer->session);
+		plain_trim(peer->plain);
+	}
+	return peer->dirty;
+}
+
+bool
 peer_over(const struct peer *peer)
 {
 	return plain_error(peer->plain) != NULL ||

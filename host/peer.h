@@ -30,6 +30,8 @@ struct peer {
 	struct error error;		/* why its requests fail */
 	uint8_t alias[SEAL_KEY];	/* names the link it wants */
 	uint64_t hello_by;
+	uint64_t moved;			/* bytes in all, at the last look */
+	bool dirty;			/* they moved since memory was freed */
 	pid_t pid;
 	bool greeted, strict, refused, closing;
 };
@@ -39,6 +41,8 @@ void peer_accept(struct hub *hub, int fd);
 
 void peer_interest(struct peer *peer, struct pollset *set);
 void peer_run(struct peer *peer, const struct pollset *set);
+/* Give memory back if nothing moved since the last call; true: call again. */
+bool peer_trim(struct peer *peer);
 /* Whether it is gone or done with. */
 bool peer_over(const struct peer *peer);
 /* Abandon its requests and free it. */

@@ -8,10 +8,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #ifdef __linux__
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #endif
+
+#define HEAP_BLOCK 65536
 
 int
 system_peer(int fd, uid_t *uid, pid_t *pid)
@@ -85,6 +90,16 @@ system_pipe(int fds[2])
 	fcntl(fds[0], F_SETFD, FD_CLOEXEC);
 	fcntl(fds[1], F_SETFD, FD_CLOEXEC);
 	return 0;
+#endif
+}
+
+void
+system_keep_heap_small(void)
+{
+#ifdef __GLIBC__
+	/* A threshold that is set stays; by itself it rises with each free. */
+	mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK);
+	mallopt(M_TRIM_THRESHOLD, HEAP_BLOCK);
 #endif
 }
 

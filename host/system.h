@@ -24,6 +24,12 @@ int system_accept(int fd);
 /* pipe() with CLOEXEC; 0 or -1 with errno. */
 int system_pipe(int fds[2]);
 
+/*
+ * Have large blocks always come from and go back to the kernel: a daemon's
+ * heap must not keep the size of its busiest moment.
+ */
+void system_keep_heap_small(void);
+
 /* Close every descriptor from first on. */
 void system_close_from(int first);
 

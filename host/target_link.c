@@ -495,6 +495,22 @@ idle(struct target_link *link, uint64_t now)
 	}
 }
 
+bool
+target_link_trim(struct target_link *link)
+{
+	struct session_figures figures;
+
+	session_figures(link->session, &figures);
+	if (figures.sent + figures.received != link->moved) {
+		link->moved = figures.sent + figures.received;
+		link->dirty = true;
+	} else if (link->dirty) {
+		link->dirty = false;
+		session_trim(link->session);
+	}
+	return link->dirty;
+}
+
 void
 target_link_close(struct target_link *link, const struct error *error)
 {

@@ -57,6 +57,8 @@ struct target_link {
 	bool used;			/* the record on disk says so */
 	uint64_t begun, idle_since;
 	uint64_t requests;
+	uint64_t moved;			/* bytes in all, at the last look */
+	bool dirty;			/* they moved since memory was freed */
 	char session_id[LINK_SESSION + 1];
 	char failed[256];		/* why the image's agent did not do */
 };
@@ -69,6 +71,9 @@ void target_link_submit(struct target_link *link, struct relay *relay);
 
 void target_link_interest(struct target_link *link, struct pollset *set);
 void target_link_run(struct target_link *link, const struct pollset *set);
+
+/* Give memory back if nothing moved since the last call; true: call again. */
+bool target_link_trim(struct target_link *link);
 
 /* Close in good order, for the reason that requests under way are told. */
 void target_link_close(struct target_link *link, const struct error *error);

@@ -5,6 +5,7 @@
  * The agent is put into the runtime directory once per content, so its jobs
  * run in HOME with the environment that the client sent in HELLO.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +15,8 @@
 
 #include "embed.h"
 #include "transport.h"
+
+#define PREFIX "agent-"
 
 /* Whether the file there is ours, as we made it, and our agent. */
 static bool
@@ -76,6 +79,26 @@ extract(const char *path, const struct embed *embed, struct error *error)
 	return 0;
 }
 
+/* Agents of other versions of this program: nobody starts them any more. */
+static void
+clean(const char *dir, const char *keep)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+
+	if (d == NULL) {
+		return;
+	}
+	while ((entry = readdir(d)) != NULL) {
+		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0 &&
+		    strlen(entry->d_name) == strlen(keep) &&
+		    strcmp(entry->d_name, keep) != 0) {
+			unlinkat(dirfd(d), entry->d_name, 0);
+		}
+	}
+	closedir(d);
+}
+
 static int
 resolve(struct transport_place *place, uint64_t deadline,
     struct error *error)
@@ -90,8 +113,8 @@ resolve(struct transport_place *place, uint64_t deadline,
 		    "agent for its own architecture");
 		return -1;
 	}
-	n = snprintf(facts->agent, sizeof(facts->agent), "%s/agent-%.16s",
-	    place->runtime, embed.hash);
+	n = snprintf(facts->agent, sizeof(facts->agent), "%s/" PREFIX
+	    "%.16s", place->runtime, embed.hash);
 	if (n < 0 || (size_t)n >= sizeof(facts->agent)) {
 		error_set(error, WIRE_STEP_START, ENAMETOOLONG, "%s",
 		    place->runtime);
@@ -100,8 +123,11 @@ resolve(struct transport_place *place, uint64_t deadline,
 	strcpy(facts->hash, embed.hash);
 	strcpy(facts->id, "local");
 	facts->flags |= TRANSPORT_KEEP;
-	return genuine(facts->agent, &embed) ? 0 :
-	    extract(facts->agent, &embed, error);
+	if (genuine(facts->agent, &embed)) {
+		return 0;
+	}
+	clean(place->runtime, strrchr(facts->agent, '/') + 1);
+	return extract(facts->agent, &embed, error);
 }
 
 static void
