@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes wire.txt: frozen vectors of every message, by hand-set widths.
+
+It knows PROTOCOL.md and nothing of wire.c.  A vector is `vector NAME`, a line
+for each field in order, then the whole message.  The file is frozen: a
+change of it is a change of the protocol."""
+import pathlib
+
+
+def u8(n):
+    return n.to_bytes(1, "big")
+
+
+def u16(n):
+    return n.to_bytes(2, "big")
+
+
+def u32(n):
+    return n.to_bytes(4, "big")
+
+
+def u64(n):
+    return n.to_bytes(8, "big")
+
+
+def i32(n):
+    return n.to_bytes(4, "big", signed=True)
+
+
+def f(data):
+    return u32(len(data)) + data
+
+
+def items(*data):
+    return f(u32(len(data)) + b"".join(f(d) for d in data))
+
+
+def rest(data):
+    return data
+
+
+MAX64 = 2 ** 64 - 1
+RESULT = [("request", u32), ("outcome", u8), ("code", i32), ("step", u8),
+          ("error", u32), ("in", u64), ("out", u64), ("err", u64),
+          ("wall_us", u64), ("new_agent", u8), ("detached", u8), ("text", f),
+          ("info", f)]
+MESSAGES = {
+    "ready": (1, [("version", u16), ("link", u32), ("uid", u32),
+                  ("unlinked", u8), ("pad", rest)]),
+    "resume": (2, [("next", u64), ("ping_ms", u32), ("dead_ms", u32)]),
+    "ack": (3, [("next", u64)]),
+    "ping": (4, [("id", u64)]),
+    "pong": (5, [("id", u64)]),
+    "close": (6, [("session", u8)]),
+    "open": (16, [("request", u32), ("kind", u8), ("body", u32),
+                  ("out", u64), ("err", u64)]),
+    "data": (17, [("request", u32), ("channel", u8), ("offset", u64),
+                  ("bytes", rest)]),
+    "credit": (18, [("request", u32), ("channel", u8), ("limit", u64)]),
+    "eof": (19, [("request", u32), ("channel", u8), ("total", u64)]),
+    "signal": (20, [("request", u32), ("signal", u8)]),
+    "resize": (21, [("request", u32), ("rows", u16), ("columns", u16)]),
+    "result": (22, RESULT),
+    "cancel": (23, [("request", u32)]),
+    "log": (24, [("level", u8), ("text", f)]),
+    "hello": (32, [("min", u16), ("max", u16), ("flags", u32),
+                   ("program", f), ("target", f), ("env", None)]),
+    "welcome": (33, [("version", u16), ("pid", u32), ("busy", u32),
+                     ("program", f)]),
+    "exec": (64, [("flags", u32), ("timeout_ms", u64), ("grace_ms", u32),
+                  ("cwd", f), ("argv", None), ("env", None),
+                  ("unset", None)]),
+    "put": (65, [("mode", u32), ("path", f), ("name", f)]),
+    "get": (66, [("path", f)]),
+    "probe": (67, [("unused", u8)]),
+    "echo": (68, [("unused", u8)]),
+    "status": (80, [("json", u8)]),
+    "stop": (81, [("unused", u8)]),
+    "linkinfo": (82, [("unused", u8)]),
+    "probe_info": (96, [("flags", u32), ("uid", u32), ("gid", u32),
+                        ("caps", u64), ("bounding", u64), ("seccomp", u32),
+                        ("landlock", u32), ("pid", u32), ("program", f),
+                        ("arch", f), ("exe", f), ("cwd", f), ("hash", f),
+                        ("dirs", None)]),
+    "file_info": (97, [("size", u64), ("mode", u32)]),
+}
+
+# A list's items are given as a Python list.
+VECTORS = [
+    ("ready", [1, 1, 1000, 1, bytes(52)]),
+    ("ready", [0xffff, 0xffffffff, 0xfffffffe, 255, bytes(52)]),
+    ("resume", [0, 5000, 20000]),
+    ("resume", [MAX64, 0, 0xffffffff]),
+    ("ack", [0x0102030405060708]),
+    ("ping", [1]),
+    ("pong", [MAX64]),
+    ("close", [0]),
+    ("close", [1]),
+    ("open", [7, 64, 33, 8192, 8192]),
+    ("open", [0xffffffff, 255, 0x180000, 0, MAX64]),
+    ("data", [7, 0, 0, b"@"]),
+    ("data", [7, 3, 0x123456789abcdef0, bytes(range(256))]),
+    ("credit", [7, 2, 16384]),
+    ("credit", [7, 3, MAX64]),
+    ("eof", [7, 1, 1 << 40]),
+    ("signal", [7, 15]),
+    ("resize", [7, 24, 80]),
+    ("resize", [7, 0xffff, 0x8000]),
+    ("result", [7, 0, 3, 0, 0, 5, 6, 7, 1234567, 0, 1, b"", b""]),
+    ("result", [8, 4, -1, 7, 2, 0, 0, 0, 17, 1, 0,
+                "no-such-prögram".encode(), b"\x61" + bytes(12)]),
+    ("result", [0xffffffff, 255, -2 ** 31, 255, 0xffffffff, MAX64, MAX64,
+                MAX64, MAX64, 255, 255, b"\x00\xff", b"\x00"]),
+    ("cancel", [7]),
+    ("log", [1, b"a warning"]),
+    ("log", [0, b""]),
+    ("hello", [1, 1, 0, b"0.1.0", b"docker:web", []]),
+    ("hello", [1, 0xffff, 3, b"", b"",
+               [b"DOCKER_HOST=unix:///x", b"", b"\xff\x00="]]),
+    ("welcome", [1, 4242, 3, b"0.1.0"]),
+    ("exec", [1, 0, 2000, b"", [b"true"], [], []]),
+    ("exec", [3, MAX64, 0, b"/t\xc3\xa4st\n", [b"sh", b"-c", b"", b"\xff\n"],
+              [b"A=", b"B=\xfe"], [b"PATH", b"HOME"]]),
+    ("put", [0o644, b"/tmp", b"name"]),
+    ("put", [0xffffffff, b"", b""]),
+    ("get", [b"/etc/passwd"]),
+    ("probe", [0]),
+    ("echo", [0]),
+    ("status", [1]),
+    ("stop", [0]),
+    ("linkinfo", [0]),
+    ("probe_info", [3, 0, 0, 0x1ffffffffff, 1, 2, 4, 17, b"0.1.0", b"x86_64",
+                    b"/tmp/.agent", b"/", bytes(range(32)),
+                    [b"/tmp", b"/dev/shm"]]),
+    ("file_info", [1 << 33, 0o100755]),
+]
+
+
+def build():
+    out = ["# Frozen: see make_wire.py", ""]
+    for name, values in VECTORS:
+        kind, fields = MESSAGES[name]
+        whole = u8(kind)
+        out.append(f"vector {name}")
+        assert len(fields) == len(values)
+        for (field, width), value in zip(fields, values):
+            data = items(*value) if width is None else width(value)
+            whole += data
+            out.append(f"[{name}.{field}] {data.hex()}")
+        out += [f"message {whole.hex()}", ""]
+    return "\n".join(out)
+
+
+if __name__ == "__main__":
+    (pathlib.Path(__file__).parent / "wire.txt").write_text(build())
