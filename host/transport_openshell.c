@@ -185,35 +185,50 @@ resolve(struct transport_place *place, uint64_t deadline,
 
 /* ---- inject ----------------------------------------------------------- */
 
+/*
+ * The next line that begins with the mark and word (" at ", " no "), behind
+ * both, at or after from; NULL: none.  What surrounds it is any bytes.
+ */
+static const char *
+find_line(const struct runcmd *cmd, const char *from, const char *mark,
+    const char *word)
+{
+	const char *end = cmd->out + cmd->out_len;
+	char head[64];
+	size_t len = (size_t)snprintf(head, sizeof(head), "%s%s", mark, word);
+	const char *at = memmem(from, (size_t)(end - from), head, len);
+
+	return at == NULL ? NULL : at + len;
+}
+
 /* The script did not say that it is done: why, from what it did say. */
 static void
 refused(const struct transport_place *place, const struct runcmd *cmd,
     const char *mark, struct error *error)
 {
-	const char *at = cmd->out;
-	size_t used, len, cap = sizeof(error->text);
-	bool any = false;
+	size_t used, cap = sizeof(error->text);
+	const char *at = find_line(cmd, cmd->out, mark, " no ");
 
+	if (at == NULL) {
+		error_set(error, WIRE_STEP_START, 0, "openshell:%s: the agent "
+		    "does not run there and cannot be put there: the "
+		    "command that would do it did not run%s",
+		    place->target.name, cmd->status == 0 ? " (a login file "
+		    "may exec or exit: look at ~/.bash_profile and "
+		    "~/.profile there)" : "");
+		runcmd_blame(cmd, error);
+		return;
+	}
 	error_set(error, WIRE_STEP_START, 0, "openshell:%s: the agent is not "
 	    "in the image and cannot be put there", place->target.name);
-	while ((at = strstr(at, mark)) != NULL) {
-		at += strlen(mark);
-		if (strncmp(at, " no ", 4) != 0) {
-			continue;
-		}
-		len = strcspn(at + 4, "\r\n");
+	for (; at != NULL; at = find_line(cmd, at, mark, " no ")) {
 		used = strlen(error->text);
-		snprintf(error->text + used, cap - used, "; %.*s", (int)len,
-		    at + 4);
-		any = true;
+		snprintf(error->text + used, cap - used, "; %.*s",
+		    (int)strcspn(at, "\r\n"), at);
 	}
 	used = strlen(error->text);
-	if (any) {
-		snprintf(error->text + used, cap - used, "; bake it in as "
-		    TRANSPORT_BAKED " (images/Dockerfile)");
-	} else {
-		runcmd_blame(cmd, error);
-	}
+	snprintf(error->text + used, cap - used, "; bake it in as "
+	    TRANSPORT_BAKED " (images/Dockerfile)");
 }
 
 /* "MARK at SIZE PATH" anywhere in the output, with the size we expect. */
@@ -221,15 +236,12 @@ static bool
 arrived(struct transport_place *place, const struct runcmd *cmd,
     const char *mark, size_t expected)
 {
-	const char *at = strstr(cmd->out, mark);
+	const char *at = find_line(cmd, cmd->out, mark, " at ");
 	char *end;
 	size_t len;
 
-	while (at != NULL && strncmp(at + strlen(mark), " at ", 4) != 0) {
-		at = strstr(at + 1, mark);
-	}
-	if (at == NULL || strtoull(at + strlen(mark) + 4, &end, 10) !=
-	    expected || *end != ' ') {
+	if (at == NULL || strtoull(at, &end, 10) != expected ||
+	    *end != ' ') {
 		return false;
 	}
 	len = strcspn(end + 1, "\r\n");
