@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from channel import pattern_fast
+from openshell_box import pattern_fast
 
 EOF_BOUND = 10      # seconds; the fact is 0.03
 
@@ -207,10 +207,15 @@ def test_bad_usage_is_2(box):
     assert box.shell.run("sandbox", "no-such-command")[0] == 2
 
 
-def test_timeout_is_124_and_the_command_lives_on(box):
-    status, _, _ = box.exec("bash", "-c", "echo $$ >/tmp/late; sleep 60",
-                            flags=["--timeout", "1"])
-    assert status == 124
+@pytest.mark.parametrize("tty", [False, True])
+def test_timeout_is_124_and_the_command_lives_on(box, tty):
+    cmd = ("bash", "-c", "echo $$ >/tmp/late; sleep 60")
+    if tty:
+        ch = box.tty(*cmd, flags=["--timeout", "1"])
+        assert ch.wait() == 124
+        ch.close()
+    else:
+        assert box.exec(*cmd, flags=["--timeout", "1"])[0] == 124
     assert box.alive("/tmp/late")
     box.sh("kill $(cat /tmp/late)")
 
@@ -280,6 +285,15 @@ def test_many_lost_links_stay_alive(box):
     for i in range(20):
         assert box.alive(f"/tmp/pid.m{i}")
     box.sh("for f in /tmp/pid.m*; do kill -9 $(cat $f); done")
+
+
+def test_twenty_links_at_once(box):
+    links = [box.probe("echo") for _ in range(20)]
+    for i, ch in enumerate(links):
+        ch.write(b"link %02d" % i * 1000)
+    for i, ch in enumerate(links):
+        assert ch.read_exact(7000) == b"link %02d" % i * 1000
+        ch.close()
 
 
 def test_a_background_child_does_not_hold_the_exec(box):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from conftest import Box, derive, phases, upload_probe
+from openshell_box import Box, derive, phases, upload_probe
 
 
 def make(shell, fresh, tag, **kw):

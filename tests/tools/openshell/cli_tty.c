@@ -17,6 +17,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#define CLI_RX 65536
+
 static pthread_mutex_t send_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct termios saved;
 static int raw;
@@ -124,6 +126,49 @@ write_all(int fd, const uint8_t *p, size_t n)
 	return 0;
 }
 
+/* What came from the gateway and was not looked at yet. */
+struct rx {
+	uint8_t b[CLI_RX];
+	size_t off;
+	size_t len;
+};
+
+/*
+ * The next frame, borrowed from rx.  1, 0 at the end, -1 for an error; the
+ * gateway sends nothing longer than a piece or an error text.
+ */
+static int
+next_frame(struct rx *rx, int fd, enum wire_type *t, struct wire_buf *b)
+{
+	for (;;) {
+		size_t left = rx->len - rx->off;
+		ssize_t r;
+
+		if (left >= WIRE_HEAD) {
+			if (wire_head(rx->b + rx->off, t, &b->len) == -1 ||
+			    b->len > CLI_RX / 2) {
+				return -1;
+			}
+			if (left >= WIRE_HEAD + b->len) {
+				b->p = rx->b + rx->off + WIRE_HEAD;
+				rx->off += WIRE_HEAD + b->len;
+				return 1;
+			}
+		}
+		memmove(rx->b, rx->b + rx->off, left);
+		rx->off = 0;
+		rx->len = left;
+		r = read(fd, rx->b + left, CLI_RX - left);
+		if (r < 0 && errno == EINTR) {
+			continue;
+		}
+		if (r <= 0) {
+			return (int)r;
+		}
+		rx->len += (size_t)r;
+	}
+}
+
 /* 1 go on, 0 the end with *status. */
 static int
 take(enum wire_type t, const struct wire_buf *b, int *status)
@@ -153,13 +198,14 @@ int
 cli_relay(int fd, int interactive)
 {
 	static int sock;
-	struct wire_buf b = {0};
+	static struct rx rx;
+	struct wire_buf b = {0};	/* borrows from rx */
 	enum wire_type t;
 	int status = 0;
 	int r;
 
 	sock = fd;
-	while ((r = wire_recv(fd, &t, &b)) == 1) {
+	while ((r = next_frame(&rx, fd, &t, &b)) == 1) {
 		if (t == WIRE_OK && interactive) {
 			start_input(&sock);
 		} else if (!take(t, &b, &status)) {
@@ -173,6 +219,5 @@ cli_relay(int fd, int interactive)
 		status = cli_error("Unknown", "h2 protocol error: error "
 		    "reading a body from connection");
 	}
-	wire_free(&b);
 	return status;
 }

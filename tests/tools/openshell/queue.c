@@ -11,6 +11,7 @@
 #define QUEUE_IOV 32
 #define QUEUE_HIGH_NS 500000	/* bytes this far ahead of time may go */
 #define QUEUE_LOW_NS 100000	/* then rest until only this is left */
+#define QUEUE_CREDIT_NS 2000000	/* lateness that may be made good */
 #define QUEUE_WINDOW_NS 4000000
 #define QUEUE_BUSY 32768	/* bytes in two windows */
 
@@ -94,8 +95,8 @@ pay(struct queue *q, struct queue_piece *e, const struct queue_pace *pace,
 		return 0;
 	}
 	q->resting = 0;
-	if (q->next_ns < now) {
-		q->next_ns = now;
+	if (q->next_ns < now - QUEUE_CREDIT_NS) {
+		q->next_ns = now - QUEUE_CREDIT_NS;
 	}
 	q->next_ns += (int64_t)e->payload * ps / 1000;
 	count(q, e->payload, now);

@@ -111,9 +111,10 @@ main(int argc, char **argv)
 {
 	static struct cage cage;
 	const char *why;
-	int listener, signals, nenv, st;
+	int listener, signals, st;
+	int nenv = argc >= 5 ? atoi(argv[3]) : -1;
 
-	if (argc < 5 || (nenv = atoi(argv[3])) < 0 || argc < 5 + nenv) {
+	if (nenv < 0 || argc < 5 + nenv) {
 		refuse("usage: supervisor USER WORKDIR NENV ENV... CMD...");
 	}
 	(void)umask(022);

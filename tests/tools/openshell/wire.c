@@ -162,8 +162,16 @@ int
 wire_send(int fd, enum wire_type t, const void *p, size_t n)
 {
 	struct wire_buf b = {0};
+	uint8_t piece[WIRE_HEAD + WIRE_PIECE];
 	int r;
 
+	if (n <= WIRE_PIECE) {		/* the common case, without malloc */
+		make_head(piece, t, n);
+		if (n > 0) {
+			memcpy(piece + WIRE_HEAD, p, n);
+		}
+		return send_all(fd, piece, WIRE_HEAD + n);
+	}
 	wire_put_frame(&b, t, p, n);
 	r = send_all(fd, b.p, b.len);
 	wire_free(&b);

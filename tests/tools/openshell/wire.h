@@ -19,7 +19,7 @@
 enum wire_type {
 	WIRE_LOOKUP = 1,	/* CLI: name; the answer is OK or FAIL */
 	WIRE_EXEC,		/* CLI: see struct request */
-	WIRE_START,		/* gateway to supervisor: flags, cols, rows, cmd */
+	WIRE_START,		/* to the supervisor: flags, cols, rows, cmd */
 	WIRE_OK,		/* u32 flag or text rows */
 	WIRE_DATA,		/* stdin up, stdout down */
 	WIRE_ERRDATA,		/* stderr down */
