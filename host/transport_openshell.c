@@ -12,11 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "embed.h"
 #include "runcmd.h"
 #include "transport.h"
 
 #define PROGRAM "openshell"
+#define CLEAN_MS 5000u			/* to remove what did not arrive whole */
 #define KNOWN 8			/* programs whose flags are remembered */
 #define NO_LOGIN "--no-login-shell"
 
@@ -44,6 +46,10 @@ static const char place_script[] =
 
 static const char append_script[] =
     "cat >>\"$2\" && echo \"$1 at $(wc -c <\"$2\") $2\"";
+
+static const char clean_script[] =
+    "n=$1; shift; for d in \"$@\"; do "
+    "case $d in HOME) d=$HOME;; CWD) d=$PWD;; esac; rm -f \"$d/$n\"; done";
 
 static const char *const places[] = {
 	"/tmp", "/var/tmp", "HOME", "CWD", "/dev/shm", "/run",
@@ -253,6 +259,45 @@ arrived(struct transport_place *place, const struct runcmd *cmd,
 	return true;
 }
 
+static void
+add_places(struct argv *argv)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		argv_add(argv, places[i]);
+	}
+}
+
+static void
+shell_words(const struct transport_place *place, struct argv *argv,
+    const char *script)
+{
+	argv_init(argv);
+	exec_words(place, argv);
+	argv_add(argv, "--");
+	argv_add(argv, "/bin/sh");
+	argv_add(argv, "-c");
+	argv_add(argv, script);
+	argv_add(argv, "sh");
+}
+
+/* Whatever of the file is there must not stay; only tried. */
+static void
+take_back(struct transport_place *place, struct runcmd *cmd,
+    const char *name)
+{
+	struct argv argv;
+	struct error ignored;
+
+	shell_words(place, &argv, clean_script);
+	argv_add(&argv, name);
+	add_places(&argv);
+	cmd->input = NULL;
+	run(place, cmd, &argv, clock_now() + CLEAN_MS * CLOCK_MS, &ignored);
+	place->facts.agent[0] = '\0';
+}
+
 static int
 send_piece(struct transport_place *place, struct runcmd *cmd,
     const char *name, const char *mark, size_t expected, uint64_t deadline,
@@ -260,21 +305,12 @@ send_piece(struct transport_place *place, struct runcmd *cmd,
 {
 	bool first = place->facts.agent[0] == '\0';
 	struct argv argv;
-	size_t i;
 
-	argv_init(&argv);
-	exec_words(place, &argv);
-	argv_add(&argv, "--");
-	argv_add(&argv, "/bin/sh");
-	argv_add(&argv, "-c");
-	argv_add(&argv, first ? place_script : append_script);
-	argv_add(&argv, "sh");
+	shell_words(place, &argv, first ? place_script : append_script);
 	argv_add(&argv, mark);
 	if (first) {
 		argv_add(&argv, name);
-		for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-			argv_add(&argv, places[i]);
-		}
+		add_places(&argv);
 	} else {
 		argv_add(&argv, place->facts.agent);
 	}
@@ -308,6 +344,7 @@ send_all(struct transport_place *place, struct runcmd *cmd,
 		done += cmd->input_len;
 		if (send_piece(place, cmd, name, mark, done, deadline,
 		    error) < 0) {
+			take_back(place, cmd, name);
 			return -1;
 		}
 	}
