@@ -490,7 +490,8 @@ carrier_blame(const struct carrier *c, const char *target,
 	used = add(text, cap, 0, "%s: ", target);
 	if (c->up_at != 0) {
 		used = add(text, cap, used, "%.300s; the transport's process "
-		    "%s", c->error.text, ended);
+		    "%s", c->error.text, c->child.exited ? ended :
+		    "was killed for it");
 		quote_stderr(c, text, cap, used);
 		return;
 	}

@@ -36,6 +36,13 @@ source(const struct target_link *link)
 	return link->injected ? "injected" : "image";
 }
 
+/* Without the one that asks. */
+static unsigned
+others(const struct hub *hub)
+{
+	return hub_busy(hub) > 0 ? hub_busy(hub) - 1 : 0;
+}
+
 /* Whether results of this link are from an agent that proves nothing. */
 static const char *
 trust(const struct target_link *link)
@@ -82,7 +89,7 @@ status_json(struct json *json, const struct hub *hub)
 	json_string(json, "directory", hub->options->directory);
 	json_u64(json, "up_s", seconds(hub->started));
 	json_u64(json, "clients", hub->peer_count);
-	json_u64(json, "requests", hub_busy(hub));
+	json_u64(json, "requests", others(hub));
 	json_u64(json, "requests_total", hub->requests);
 	json_u64(json, "requests_lost", hub->lost);
 	json_bool(json, "stopping", hub->stopping);
@@ -161,7 +168,7 @@ status_plain(const struct hub *hub, size_t *len)
 	    "for %llu s\n%u clients, %u requests (%llu in all)\n",
 	    SANDMUX_VERSION, (long)getpid(), hub->options->directory,
 	    (unsigned long long)seconds(hub->started), hub->peer_count,
-	    hub_busy(hub), (unsigned long long)hub->requests);
+	    others(hub), (unsigned long long)hub->requests);
 	for (l = hub->links.next; l != &hub->links; l = l->next) {
 		used = link_text(LIST_OF(l, const struct target_link, link),
 		    out, cap, used);
