@@ -234,11 +234,15 @@ out:
 int
 seal_accept(struct seal *seal, const uint8_t *header)
 {
+	int rc;
+
 	if (!seal->derived) {
 		return -1;
 	}
-	return crypto_secretstream_xchacha20poly1305_init_pull(&seal->in,
+	rc = crypto_secretstream_xchacha20poly1305_init_pull(&seal->in,
 	    header, seal->open_key);
+	sodium_memzero(seal->open_key, SEAL_KEY);
+	return rc;
 }
 
 int
