@@ -278,18 +278,27 @@ place(int fd, int to)
 	return dup2(fd, to);
 }
 
+/* "No such file" about a file that is there means its interpreter. */
+static int
+exec_errno(const char *path)
+{
+	int number = errno;
+
+	return number == ENOENT && access(path, F_OK) == 0 ? ENOEXEC : number;
+}
+
 /* The name as execvp() would look it up, in the job's own PATH. */
 static void
 exec_path(const struct child_spec *spec, int note)
 {
 	const char *name = spec->argv[0], *path = DEFAULT_PATH, *end;
 	char full[WIRE_PATH_MAX + 256];
-	int found = ENOENT;
+	int found = ENOENT, number;
 	size_t i, n;
 
 	if (strchr(name, '/') != NULL || name[0] == '\0') {
 		execve(name, spec->argv, spec->envp);
-		child_fail(note, WIRE_STEP_EXEC, errno, name);
+		child_fail(note, WIRE_STEP_EXEC, exec_errno(name), name);
 	}
 	for (i = 0; spec->envp[i] != NULL; i++) {
 		if (strncmp(spec->envp[i], "PATH=", 5) == 0) {
@@ -303,11 +312,12 @@ exec_path(const struct child_spec *spec, int note)
 			snprintf(full, sizeof(full), "%.*s%s%s", (int)n, path,
 			    n > 0 ? "/" : "", name);
 			execve(full, spec->argv, spec->envp);
-			if (errno != ENOENT && errno != ENOTDIR &&
-			    errno != EACCES) {
-				child_fail(note, WIRE_STEP_EXEC, errno, full);
+			number = exec_errno(full);
+			if (number != ENOENT && number != ENOTDIR &&
+			    number != EACCES) {
+				child_fail(note, WIRE_STEP_EXEC, number, full);
 			}
-			found = errno == EACCES ? EACCES : found;
+			found = number == EACCES ? EACCES : found;
 		}
 		if (*end == '\0') {
 			child_fail(note, WIRE_STEP_EXEC, found, name);

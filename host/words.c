@@ -186,8 +186,8 @@ static const struct {
 	{ WIRE_STEP_EXEC, 2, "is it installed, and in the target's PATH?" },
 	{ WIRE_STEP_EXEC, 13, "is it a file with execute permission, on a "
 	    "file system without noexec?" },
-	{ WIRE_STEP_EXEC, 8, "is it for this architecture, or a script "
-	    "without #! line?" },
+	{ WIRE_STEP_EXEC, 8, "is it for this architecture, is the "
+	    "interpreter it needs there, has a script its #! line?" },
 	{ WIRE_STEP_EXEC, 7, "pass less in arguments and environment, more "
 	    "on stdin" },
 	{ WIRE_STEP_CHDIR, 2, "-w takes a directory of the target" },
