@@ -329,7 +329,8 @@ void
 child_run(const struct task_child *c, void *arg)
 {
 	const struct child_spec *spec = arg;
-	int in = spec->has_stdin ? c->in : open("/dev/null", O_RDONLY);
+	int in = spec->has_stdin ? c->in : open("/dev/null",
+	    O_RDONLY | O_CLOEXEC);
 
 	setsid();
 	/* Only an extra: the core ends its jobs itself when it can. */
