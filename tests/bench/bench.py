@@ -15,6 +15,7 @@ copies (3); OPENSHELL a real CLI instead of the stand-in.
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -134,18 +135,26 @@ def parents():
     return table
 
 
-def agents(since):
-    """The agent's processes, as seen from here: their file or first word
-    has its name, and they are newer than the bench."""
+WORDS = re.compile(rb"[0-9a-f]{4}-[0-9a-f]{4}[\0 ][0-9a-f]{32}[\0 ]"
+                   rb"([0-9a-f]{32})")
+
+
+def agents(controller):
+    """The agent's processes of this controller, wherever they run: those
+    with the session's name among their words, and with the agent's own."""
+    table = parents()
+    sessions = set()
+    for pid in table:
+        above = table.get(pid)
+        while above and above != controller:
+            above = table.get(above)
+        if above:
+            sessions.update(WORDS.findall(proc(pid, "cmdline")))
     found = []
-    for pid in pids():
-        words = proc(pid, "cmdline").split(b"\0")
-        name = os.path.basename(words[0]) if words else b""
-        try:
-            started = os.stat(f"/proc/{pid}").st_mtime
-        except OSError:
-            continue
-        if started >= since and b"agent" in name and b"start" in words:
+    for pid in table:
+        text = proc(pid, "cmdline")
+        if b"agent" in os.path.basename(text.split(b"\0")[0]) and \
+                sessions & set(WORDS.findall(text)):
             found.append(pid)
     return found
 
@@ -228,7 +237,11 @@ class Openshell:
             env["STANDIN_DIR"] = str(work / "standin")
         bins = work / "bin"
         bins.mkdir()
-        (bins / "openshell").symlink_to(self.cli)
+        # sandmux hands on only what selects a target, so not STANDIN_DIR.
+        wrapper = bins / "openshell"
+        wrapper.write_text(f"#!/bin/sh\nexport STANDIN_DIR='{work}/standin'\n"
+                           f"exec '{self.cli}' \"$@\"\n")
+        wrapper.chmod(0o755)
         env["PATH"] = f"{bins}:{env['PATH']}"
         run("sh", ROOT / "tests/images.sh", "debian-baked",
             env=dict(os.environ, B=str(BUILD)))
@@ -339,7 +352,7 @@ def docker_rows(table, place, ours, held):
             raise RuntimeError("docker exec failed among 100")
         theirs = time.perf_counter() - start
         many.append(theirs * 1000 / held("once", 100))
-    table.add("100 docker exec at once / 100 through one connection",
+    table.add("100 docker exec at once / 100 through held connections",
               median(many), "x", 20)
 
 
@@ -350,8 +363,8 @@ UNSEALED = {"local": (0.5, 0.5), "docker": (0.5, 0.6),
 class Watch:
     """The memory of the agent and the controller while something runs."""
 
-    def __init__(self, ours, since):
-        self.ours, self.since = ours, since
+    def __init__(self, ours):
+        self.ours = ours
         self.agent = self.controller = 0
 
     def run(self, *argv):
@@ -364,7 +377,7 @@ class Watch:
             try:
                 child.wait(0.5)
             except subprocess.TimeoutExpired:
-                self.agent = max(self.agent, total(agents(self.since), "Pss"))
+                self.agent = max(self.agent, total(agents(pid), "Pss"))
                 self.controller = max(self.controller, memory(pid, "Rss"))
         if child.returncode != 0:
             raise RuntimeError(f"{argv}: status {child.returncode}")
@@ -390,6 +403,9 @@ def copies(table, place, ours, base, work, watch):
     for _ in range(COPIES):
         for way in ("up", "down"):
             mark(f"raw {way}", raw(way, size))
+            # Not a mark, only to tell the price of sealing.
+            mark(f"open {way}", null(*(("UP", source, far) if way == "up"
+                                       else ("DOWN", far, back))))
             if way == "up":
                 mark("null up", null("up", source, far))
                 seconds = ours.timed("cp", source, f"{place.target}:{copy}")
@@ -407,11 +423,12 @@ def copies(table, place, ours, base, work, watch):
     raw.close()
     null.close()
     for way, least in zip(("up", "down"), UNSEALED[place.name]):
-        for other, wanted in (("null", 0.9), ("raw", least)):
+        for other, wanted in (("null", 0.9), ("raw", least), ("open", None)):
             ratios = [a / b for a, b in zip(results[f"cp {way}"],
                                             results[f"{other} {way}"])]
             table.add(f"{place.name}: cp of {MIB} MiB {way} / "
-                      + {"null": "null pipeline", "raw": "raw link"}[other],
+                      + {"null": "null pipeline", "raw": "raw link",
+                         "open": "unsealed pipeline"}[other],
                       median(ratios), "x", wanted, True,
                       {"MB/s": median(results[f"cp {way}"]),
                        other: median(results[f"{other} {way}"])})
@@ -435,7 +452,6 @@ def build_base(commit, work):
 
 
 def measure(table, work, env, base_tree):
-    since = time.time() - 1
     ours = Ours("ours", BUILD, work, env)
     base = Ours("base", base_tree / "build", work, env) if base_tree else None
     table.add("agent: size of the program", ours.agent.stat().st_size / 1024,
@@ -447,19 +463,22 @@ def measure(table, work, env, base_tree):
         for kind in (Local, Docker, Openshell):
             if kind.name not in ONLY:
                 continue
-            note(kind.name)
             try:
                 place = kind(work, env)
             except RuntimeError as why:
                 note(f"{kind.name} left out: {why}")
                 continue
+            note(kind.name)
             ours.env.update({k: env[k] for k in ("PATH", "STANDIN_DIR")
                              if k in env})
             if base:
                 base.env.update(ours.env, SANDMUX_DIR=base.env["SANDMUX_DIR"],
                                 XDG_STATE_HOME=base.env["XDG_STATE_HOME"])
             try:
-                one_place(table, place, ours, base, work, since)
+                one_place(table, place, ours, base, work)
+            except RuntimeError as why:
+                note(f"{kind.name} FAILED: {why}")
+                table.missed += 1
             finally:
                 ours.stop()
                 if base:
@@ -471,9 +490,9 @@ def measure(table, work, env, base_tree):
             base.stop()
 
 
-def one_place(table, place, ours, base, work, since):
+def one_place(table, place, ours, base, work):
     place.env = ours.env
-    watch = Watch(ours, since)
+    watch = Watch(ours)
     held = commands(table, place, ours, base)
     if place.name == "docker":
         docker_rows(table, place, ours, held)
@@ -482,7 +501,7 @@ def one_place(table, place, ours, base, work, since):
     ours.stop()
     ours("exec", place.target, "--", "/bin/true")
     time.sleep(1)
-    found = agents(since)
+    found = agents(ours.controller())
     table.add(f"{place.name}: agent idle, PSS of {len(found)} processes",
               total(found, "Pss"), "KiB", 1024, False)
     table.add(f"{place.name}: controller idle, RSS",

@@ -5,8 +5,9 @@
  *   client_loop TARGET COMMAND [ARG]...
  *
  * Takes lines on its stdin and answers each with one number: "run N": median
- * microseconds of N commands one after the other, "once N": milliseconds of
- * N commands all at once.  A controller must be running: it starts none.
+ * microseconds of N commands one after the other on one connection, "once N":
+ * milliseconds of N commands all at once, each on a held connection of its
+ * own.  A controller must be running: it starts none.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +18,12 @@
 #include "items.h"
 #include "words.h"
 
+#define CLIENT_LOOP_MAX 256
+
 struct client_loop {
-	struct client *client;
+	struct client *clients[CLIENT_LOOP_MAX];
+	unsigned connected;
+	const char *target;
 	struct wire exec;
 	struct items argv;
 	struct pollset set;
@@ -98,30 +103,52 @@ static const struct session_events client_loop_events = {
 	.log = client_loop_log
 };
 
-/* Open count requests at once and wait for all their results. */
+static const struct session_events client_loop_events;
+
+/* Have count connections. */
+static void
+client_loop_connect(struct client_loop *loop, unsigned count)
+{
+	struct client_config config = { .target = loop->target,
+	    .events = &client_loop_events, .ctx = loop };
+	struct error error;
+
+	for (; loop->connected < count; loop->connected++) {
+		loop->clients[loop->connected] = client_open(&config, &error);
+		if (loop->clients[loop->connected] == NULL) {
+			client_loop_die(&error);
+		}
+	}
+}
+
+/* One request on each of count connections; wait for all their results. */
 static void
 client_loop_batch(struct client_loop *loop, unsigned count)
 {
-	struct session_request *req;
 	struct error error;
 	unsigned i;
 
 	loop->left = count;
 	for (i = 0; i < count; i++) {
-		req = client_request(loop->client, &loop->exec, &error);
-		if (req == NULL) {
+		if (client_request(loop->clients[i], &loop->exec, &error) ==
+		    NULL) {
 			client_loop_die(&error);
 		}
 	}
 	while (loop->left > 0) {
 		pollset_clear(&loop->set);
-		client_interest(loop->client, &loop->set);
+		for (i = 0; i < count; i++) {
+			client_interest(loop->clients[i], &loop->set);
+		}
 		if (pollset_wait(&loop->set) == -1) {
 			exit(1);
 		}
-		client_run(loop->client, &loop->set);
-		if (loop->left > 0 && client_error(loop->client) != NULL) {
-			client_loop_die(client_error(loop->client));
+		for (i = 0; i < count; i++) {
+			client_run(loop->clients[i], &loop->set);
+			if (client_error(loop->clients[i]) != NULL) {
+				client_loop_die(client_error(
+				    loop->clients[i]));
+			}
 		}
 	}
 }
@@ -158,10 +185,7 @@ int
 main(int argc, char *argv[])
 {
 	struct client_loop loop = { .exec = { .type = WIRE_EXEC } };
-	struct client_config config = { .events = &client_loop_events,
-	    .ctx = &loop };
 	char line[64], word[16];
-	struct error error;
 	uint64_t start;
 	unsigned count;
 	int i;
@@ -174,28 +198,29 @@ main(int argc, char *argv[])
 		items_text(&loop.argv, argv[i]);
 	}
 	loop.exec.u.exec.argv = items_list(&loop.argv);
-	config.target = argv[1];
-	loop.client = client_open(&config, &error);
-	if (loop.client == NULL) {
-		client_loop_die(&error);
-	}
+	loop.target = argv[1];
+	client_loop_connect(&loop, 1);
 	client_loop_batch(&loop, 1);
 	printf("ready\n");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin) != NULL) {
-		if (sscanf(line, "%15s %u", word, &count) != 2 || count == 0) {
+		if (sscanf(line, "%15s %u", word, &count) != 2 || count == 0 ||
+		    (word[0] == 'o' && count > CLIENT_LOOP_MAX)) {
 			return 2;
 		}
 		if (strcmp(word, "run") == 0) {
 			printf("%.1f\n", client_loop_run(&loop, count));
 		} else {
+			client_loop_connect(&loop, count);
 			start = clock_now();
 			client_loop_batch(&loop, count);
 			printf("%.3f\n", (double)(clock_now() - start) / 1e3);
 		}
 		fflush(stdout);
 	}
-	client_close(loop.client);
+	while (loop.connected > 0) {
+		client_close(loop.clients[--loop.connected]);
+	}
 	items_free(&loop.argv);
 	pollset_free(&loop.set);
 	return 0;

@@ -12,7 +12,8 @@
  *   nullpipe host [-t] COMMAND [ARG]   on the host, see rawlink.c
  *
  * The host end takes "up FILE PATH" and "down PATH FILE" on its stdin and
- * answers each with megabytes (10^6) a second.  The key is no secret here.
+ * answers each with megabytes (10^6) a second; "UP" and "DOWN" do the same
+ * without sealing.  The key is no secret here.
  */
 #include <sodium.h>
 #include <sys/socket.h>
@@ -26,7 +27,7 @@
 #define NULLPIPE_PATH 1024
 
 struct nullpipe_command {
-	char letter;			/* 'u' or 'd' */
+	char letter;			/* 'u' or 'd'; capital: unsealed */
 	char path[NULLPIPE_PATH];
 };
 
@@ -34,15 +35,47 @@ static const uint8_t nullpipe_key
     [crypto_secretstream_xchacha20poly1305_KEYBYTES];
 static uint8_t nullpipe_plain[NULLPIPE_PLAIN];
 static uint8_t nullpipe_record[4 + NULLPIPE_SEALED];
+static uint8_t nullpipe_input[131072];	/* read from the link, not used yet */
+static size_t nullpipe_first, nullpipe_last;
+
+/* The next len bytes of the link, which is read as much as there is. */
+static uint8_t *
+nullpipe_need(int fd, size_t len)
+{
+	ssize_t got;
+
+	if (nullpipe_last - nullpipe_first < len) {
+		memmove(nullpipe_input, nullpipe_input + nullpipe_first,
+		    nullpipe_last - nullpipe_first);
+		nullpipe_last -= nullpipe_first;
+		nullpipe_first = 0;
+	}
+	while (nullpipe_last - nullpipe_first < len) {
+		got = read(fd, nullpipe_input + nullpipe_last,
+		    sizeof(nullpipe_input) - nullpipe_last);
+		if (got <= 0) {
+			return NULL;
+		}
+		nullpipe_last += (size_t)got;
+	}
+	nullpipe_first += len;
+	return nullpipe_input + nullpipe_first - len;
+}
+
+static void
+nullpipe_fail(const char *what)
+{
+	errno = EPROTO;
+	bench_die(what);
+}
 
 /* Seal all of in onto out; the last record has the final tag. */
 static void
-nullpipe_seal(int in, int out)
+nullpipe_seal(int in, int out, int plain)
 {
 	uint8_t header[crypto_secretstream_xchacha20poly1305_HEADERBYTES];
 	crypto_secretstream_xchacha20poly1305_state state;
-	unsigned long long sealed;
-	size_t got;
+	size_t got, sealed;
 	uint8_t tag;
 
 	crypto_secretstream_xchacha20poly1305_init_push(&state, header,
@@ -57,44 +90,59 @@ nullpipe_seal(int in, int out)
 		nullpipe_record[1] = (uint8_t)(sealed >> 16);
 		nullpipe_record[2] = (uint8_t)(sealed >> 8);
 		nullpipe_record[3] = (uint8_t)sealed;
-		crypto_secretstream_xchacha20poly1305_push(&state,
-		    nullpipe_record + 4, NULL, nullpipe_plain, got,
-		    nullpipe_record, 4, tag);
-		bench_write(out, nullpipe_record, 4 + (size_t)sealed);
+		if (plain) {
+			nullpipe_record[4] = tag;
+			memcpy(nullpipe_record + 5, nullpipe_plain, got);
+		} else {
+			crypto_secretstream_xchacha20poly1305_push(&state,
+			    nullpipe_record + 4, NULL, nullpipe_plain, got,
+			    nullpipe_record, 4, tag);
+		}
+		bench_write(out, nullpipe_record, 4 + sealed);
 	} while (tag == 0);
 }
 
 /* Open records of in onto out until the final one. */
 static void
-nullpipe_open(int in, int out)
+nullpipe_open(int in, int out, int plain)
 {
-	uint8_t header[crypto_secretstream_xchacha20poly1305_HEADERBYTES];
 	crypto_secretstream_xchacha20poly1305_state state;
+	uint8_t *at, length[4], tag;
 	size_t sealed;
-	uint8_t tag;
 
-	bench_need(in, header, sizeof(header));
-	crypto_secretstream_xchacha20poly1305_init_pull(&state, header,
+	at = nullpipe_need(in,
+	    crypto_secretstream_xchacha20poly1305_HEADERBYTES);
+	if (at == NULL) {
+		nullpipe_fail("header");
+	}
+	crypto_secretstream_xchacha20poly1305_init_pull(&state, at,
 	    nullpipe_key);
 	do {
-		bench_need(in, nullpipe_record, 4);
-		sealed = (size_t)nullpipe_record[0] << 24 |
-		    (size_t)nullpipe_record[1] << 16 |
-		    (size_t)nullpipe_record[2] << 8 | nullpipe_record[3];
+		at = nullpipe_need(in, 4);
+		if (at == NULL) {
+			nullpipe_fail("the link ended");
+		}
+		memcpy(length, at, 4);
+		sealed = (size_t)at[0] << 24 | (size_t)at[1] << 16 |
+		    (size_t)at[2] << 8 | at[3];
 		if (sealed > NULLPIPE_SEALED ||
-		    sealed < crypto_secretstream_xchacha20poly1305_ABYTES) {
-			errno = EPROTO;
-			bench_die("record");
+		    sealed < crypto_secretstream_xchacha20poly1305_ABYTES ||
+		    (at = nullpipe_need(in, sealed)) == NULL) {
+			nullpipe_fail("record");
 		}
-		bench_need(in, nullpipe_record + 4, sealed);
+		sealed -= crypto_secretstream_xchacha20poly1305_ABYTES;
+		if (plain) {
+			tag = at[0];
+			bench_write(out, at + 1, sealed);
+			continue;
+		}
 		if (crypto_secretstream_xchacha20poly1305_pull(&state,
-		    nullpipe_plain, NULL, &tag, nullpipe_record + 4, sealed,
-		    nullpipe_record, 4) == -1) {
-			errno = EPROTO;
-			bench_die("open");
+		    nullpipe_plain, NULL, &tag, at, sealed +
+		    crypto_secretstream_xchacha20poly1305_ABYTES, length, 4)
+		    == -1) {
+			nullpipe_fail("open");
 		}
-		bench_write(out, nullpipe_plain, sealed -
-		    crypto_secretstream_xchacha20poly1305_ABYTES);
+		bench_write(out, nullpipe_plain, sealed);
 	} while (tag == 0);
 }
 
@@ -124,6 +172,9 @@ nullpipe_fork(const char *path, int reads, int local, pid_t *pid)
 
 	if (local ? socketpair(AF_UNIX, SOCK_STREAM, 0, fds) : pipe(fds)) {
 		bench_die("pipe");
+	}
+	if (!local) {
+		fcntl(fds[0], F_SETPIPE_SZ, 262144);
 	}
 	*pid = fork();
 	if (*pid == -1) {
@@ -163,18 +214,21 @@ static int
 nullpipe_peer(void)
 {
 	struct nullpipe_command command;
+	uint8_t *at;
 	pid_t pid;
-	int fd;
+	int fd, plain, down;
 
 	bench_peer_start();
-	while (bench_read(0, &command, sizeof(command)) == sizeof(command)) {
+	while ((at = nullpipe_need(0, sizeof(command))) != NULL) {
+		memcpy(&command, at, sizeof(command));
 		command.path[NULLPIPE_PATH - 1] = '\0';
-		fd = nullpipe_fork(command.path, command.letter == 'd', 0,
-		    &pid);
-		if (command.letter == 'd') {
-			nullpipe_seal(fd, 1);
+		plain = command.letter < 'a';
+		down = (command.letter | 0x20) == 'd';
+		fd = nullpipe_fork(command.path, down, 0, &pid);
+		if (down) {
+			nullpipe_seal(fd, 1, plain);
 		} else {
-			nullpipe_open(0, fd);
+			nullpipe_open(0, fd, plain);
 		}
 		nullpipe_wait(fd, pid);
 		bench_write(1, "K", 1);
@@ -189,22 +243,25 @@ nullpipe_measure(const struct bench_link *link, char letter, const char *file,
 	struct nullpipe_command command;
 	struct stat st;
 	double start = bench_now();
-	char done;
+	int fd, plain = letter < 'a', up = (letter | 0x20) == 'u';
+	uint8_t *done;
 	pid_t pid;
-	int fd;
 
 	memset(&command, 0, sizeof(command));
 	command.letter = letter;
 	snprintf(command.path, sizeof(command.path), "%s", path);
-	fd = nullpipe_fork(file, letter == 'u', 1, &pid);
+	fd = nullpipe_fork(file, up, 1, &pid);
 	bench_write(link->out, &command, sizeof(command));
-	if (letter == 'u') {
-		nullpipe_seal(fd, link->out);
+	if (up) {
+		nullpipe_seal(fd, link->out, plain);
 	} else {
-		nullpipe_open(link->in, fd);
+		nullpipe_open(link->in, fd, plain);
 	}
 	nullpipe_wait(fd, pid);
-	bench_need(link->in, &done, 1);
+	done = nullpipe_need(link->in, 1);
+	if (done == NULL || *done != 'K') {
+		nullpipe_fail("no answer");
+	}
 	start = bench_now() - start;
 	if (stat(file, &st) == -1) {
 		bench_die(file);
@@ -235,7 +292,7 @@ main(int argc, char *argv[])
 		    second) != 3) {
 			return 2;
 		}
-		up = word[0] == 'u';
+		up = (word[0] | 0x20) == 'u';
 		printf("%.3f\n", nullpipe_measure(&link, word[0],
 		    up ? first : second, up ? second : first));
 		fflush(stdout);
