@@ -14,7 +14,7 @@
 #include "clock.h"
 #include "system.h"
 
-#define BACKLOG 128
+#define BACKLOG 1024
 #define TRY_AGAIN_MS 20
 
 static int

@@ -159,6 +159,15 @@ runs_code(uint8_t kind)
 	return kind == WIRE_EXEC || kind == WIRE_PUT;
 }
 
+static const char *
+name(const struct target_link *link)
+{
+	static char text[TARGET_TEXT_MAX];
+
+	target_format(&link->target, text);
+	return text;
+}
+
 /* The client's rules and the sandbox's record come before the first byte. */
 static bool
 allowed(struct relay *relay, struct error *error)
@@ -166,10 +175,9 @@ allowed(struct relay *relay, struct error *error)
 	struct target_link *link = relay->target;
 
 	if (relay->peer->strict && link->new_agent) {
-		error_set(error, WIRE_STEP_UNTRUSTED, 0, "%s:%s: its agent "
-		    "was started after a job could have prepared the start, "
-		    "or its past is unknown", link->target.scheme,
-		    link->target.name);
+		error_set(error, WIRE_STEP_UNTRUSTED, 0, "%s: its agent was "
+		    "started after a job could have prepared the start, or "
+		    "its past is unknown", name(link));
 		return false;
 	}
 	if (!link->used && runs_code(relay->kind) &&
@@ -177,8 +185,7 @@ allowed(struct relay *relay, struct error *error)
 		if (trust_use(link->target.scheme,
 		    link->place.facts.id) < 0) {
 			error_set(error, WIRE_STEP_START, errno, "the record "
-			    "of what ran in %s:%s", link->target.scheme,
-			    link->target.name);
+			    "of what ran in %s", name(link));
 			return false;
 		}
 		link->used = true;
@@ -239,8 +246,8 @@ relay_begin(struct relay *relay)
 	    relay->body_len, relay);
 	if (relay->agent == NULL) {
 		error_set(&error, WIRE_STEP_BUSY, errno == EBUSY ? 0 : errno,
-		    "%u requests run in %s:%s already", SESSION_REQUESTS,
-		    link->target.scheme, link->target.name);
+		    "%u requests run in %s already", SESSION_REQUESTS,
+		    name(link));
 		relay_fail(relay, &error);
 		return;
 	}
@@ -629,9 +636,8 @@ agent_log(void *ctx, const struct wire_log *log)
 	const struct target_link *link = ctx;
 
 	log_write(log->level > LOG_DEBUG ? LOG_DEBUG :
-	    (enum log_level)log->level, "%s:%s: agent: %.*s",
-	    link->target.scheme, link->target.name, (int)log->text.len,
-	    (const char *)log->text.at);
+	    (enum log_level)log->level, "%s: agent: %.*s", name(link),
+	    (int)log->text.len, (const char *)log->text.at);
 }
 
 const struct session_events relay_agent_events = {
