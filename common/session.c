@@ -365,8 +365,14 @@ on_open(struct session *s, const struct wire *msg, struct error *error)
 static void
 deliver_waiting(struct session *s, struct session_request *req)
 {
+	unsigned i;
 	int number;
 
+	for (i = 0; i < 2; i++) {
+		if (req->out[i].unwanted && req->state == SESSION_RUNNING) {
+			s->config.events->unwanted(s->config.ctx, req, i);
+		}
+	}
 	for (number = 1; number < 64 && req->state == SESSION_RUNNING;
 	    number++) {
 		if (req->signals >> number & 1) {

@@ -192,7 +192,8 @@ session_out_limit(struct session_request *req, unsigned index, uint64_t limit)
 		out->unwanted = true;
 		out->ready = false;
 		place(out);
-		if (req->state == SESSION_RUNNING && !out->ending) {
+		/* Also when the end is due: what is left will not be pulled. */
+		if (req->state == SESSION_RUNNING && !out->ended) {
 			s->config.events->unwanted(s->config.ctx, req, index);
 		}
 	} else if (limit > out->limit) {
@@ -656,6 +657,9 @@ session_next(struct session *s)
 	}
 	if (f == NULL) {
 		f = data(s);
+	}
+	if (f == NULL) {
+		f = control(s);		/* a pull may have met the end */
 	}
 	if (f == NULL) {
 		return NULL;

@@ -127,13 +127,23 @@ test_memory_goes_back(void **state)
 		memset(slots[i], 1, 32768);
 	}
 	assert_int_equal(resident(&pool), 128 * 32768);
-	for (i = 0; i < 128; i++) {
+	for (i = 1; i < 128; i++) {
 		pool_put(&pool, slots[i]);
 	}
-	/* 512 KiB stay, and of each other slot its first page. */
-	assert_true(resident(&pool) <= 524288 + 128 * 4096);
+	/* What is in use stays, and of each free slot its first page. */
 	pool_trim(&pool);
-	assert_true(resident(&pool) <= 128 * 4096);
+	assert_true(resident(&pool) <= 32768 + 127 * 4096);
+	for (i = 0; i < 32768; i++) {
+		assert_int_equal(((char *)slots[0])[i], 1);
+	}
+	pool_put(&pool, slots[0]);
+	pool_trim(&pool);
+	assert_int_equal(resident(&pool), 0);
+	check(&pool, 0);
+	for (i = 0; i < 128; i++) {
+		assert_non_null(pool_get(&pool));
+	}
+	assert_null(pool_get(&pool));
 	pool_free(&pool);
 }
 
