@@ -40,6 +40,9 @@ int core_run(int fd, uint8_t unlinked);
 /* probe.c: fill the path of our own file; "" if /proc does not tell. */
 void probe_exe(char *out, size_t cap);
 
+/* What PROBE says of the link: it runs over a terminal. */
+void probe_terminal(bool terminal);
+
 /* Unlink our file if it is an injected one (.sandmux-*); 0 or -1 + errno. */
 int probe_unlink(const char *exe);
 

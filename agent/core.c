@@ -310,6 +310,7 @@ link_up(char *words[5], int fds[2])
 		close(fds[1]);
 		return -1;
 	}
+	probe_terminal(isatty(fds[0]));
 	core.link = link_new_agent(&config);
 	return core.link == NULL ? -1 : 0;
 }
@@ -456,6 +457,7 @@ turn(void)
 		return clock_now() < core.deadline;
 	}
 	tasks_run(&core.tasks, &core.set);
+	link_set_busy(core.link, tasks_alive(&core.tasks));
 	link_run(core.link, &core.set);
 	session_each(core.session, visit_echo, NULL);
 	link_flush(core.link);

@@ -18,6 +18,14 @@
 #define LANDLOCK_VERSION_FLAG 1u	/* musl has no <linux/landlock.h> */
 #define INJECTED ".sandmux-"		/* how injected files begin */
 
+static bool on_terminal;
+
+void
+probe_terminal(bool terminal)
+{
+	on_terminal = terminal;
+}
+
 void
 probe_exe(char *out, size_t cap)
 {
@@ -130,6 +138,7 @@ probe_info(uint8_t *buf)
 	info->gid = (uint32_t)getegid();
 	info->pid = (uint32_t)getppid();
 	info->landlock = landlock_abi();
+	info->flags |= on_terminal ? WIRE_PROBE_TTY : 0u;
 	read_status(info);
 	info->program = wire_string(AGENT_VERSION);
 	info->arch = wire_string(uname(&name) == 0 ? name.machine : "");

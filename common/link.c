@@ -233,7 +233,7 @@ seal_control(struct link *link)
 	if (link->pong_due) {
 		link->pong_due = false;
 		msg.type = WIRE_PONG;
-		msg.u.ping.id = link->pong_id;
+		msg.u.pong = (struct wire_pong){ link->pong_id, link->busy };
 		link_seal_message(link, &msg);
 	}
 	if (link->ping_due) {
@@ -398,7 +398,8 @@ on_link_frame(struct link *link, const uint8_t *frame, size_t len,
 		link->pong_id = msg.u.ping.id;
 		return 0;
 	case WIRE_PONG:
-		if (msg.u.ping.id != 0 && msg.u.ping.id == link->ping_id) {
+		link->peer_busy = msg.u.pong.busy != 0;
+		if (msg.u.pong.id != 0 && msg.u.pong.id == link->ping_id) {
 			link->rtt = clock_now() - link->ping_id;
 		}
 		return 0;
@@ -694,4 +695,16 @@ uint64_t
 link_rtt(const struct link *link)
 {
 	return link->rtt;
+}
+
+void
+link_set_busy(struct link *link, bool busy)
+{
+	link->busy = busy;
+}
+
+bool
+link_peer_busy(const struct link *link)
+{
+	return link->peer_busy;
 }

@@ -106,6 +106,9 @@ const char *link_wrong_version(const struct link *link);
 /* Bytes before the hello, the first and last of them: for messages. */
 size_t link_noise(const struct link *link, const uint8_t **head,
     size_t *head_len, const uint8_t **tail, size_t *tail_len);
+/* What the next PONGs say of us, and what the last one said of the far end. */
+void link_set_busy(struct link *link, bool busy);
+bool link_peer_busy(const struct link *link);
 /* Last measured PING round trip in microseconds, 0: none yet. */
 uint64_t link_rtt(const struct link *link);
 

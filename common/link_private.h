@@ -37,6 +37,7 @@ struct link {
 	bool resume_due, pong_due, ping_due, ack_due, more;
 	unsigned close_due;		/* 1: link, 2: session */
 	uint64_t pong_id, ping_id;
+	bool busy, peer_busy;		/* in PONG */
 	size_t unacked;			/* bytes of session frames */
 
 	/* clock.h times */

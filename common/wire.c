@@ -44,7 +44,7 @@ static const struct field resume_fields[] = {
 static const struct field ack_fields[] = { N(K_U64, ack, next) };
 static const struct field ping_fields[] = { N(K_U64, ping, id) };
 static const struct field pong_fields[] = {
-	{ "[pong.id]", K_U64, AT(ping.id), 0 }
+	N(K_U64, pong, id), N(K_U8, pong, busy)
 };
 static const struct field close_fields[] = { N(K_U8, close, session) };
 static const struct field open_fields[] = {

@@ -156,6 +156,11 @@ struct wire_ping {
 	uint64_t id;
 };
 
+struct wire_pong {
+	uint64_t id;			/* PING's */
+	uint8_t busy;			/* agent: jobs or their children live */
+};
+
 struct wire_close {
 	uint8_t session;		/* 1: the session ends, 0: the link */
 };
@@ -312,7 +317,8 @@ struct wire {
 		struct wire_ready ready;
 		struct wire_resume resume;
 		struct wire_ack ack;
-		struct wire_ping ping;	/* PONG too */
+		struct wire_ping ping;
+		struct wire_pong pong;
 		struct wire_close close;
 		struct wire_open open;
 		struct wire_data data;

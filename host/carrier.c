@@ -513,3 +513,9 @@ carrier_blame(const struct carrier *c, const char *target,
 	}
 	add(text, cap, used, "%s", advice(c));
 }
+
+bool
+carrier_busy(const struct carrier *carrier)
+{
+	return carrier->link != NULL && link_peer_busy(carrier->link);
+}

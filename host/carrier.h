@@ -81,4 +81,7 @@ bool carrier_may_inject(const struct carrier *carrier);
 void carrier_blame(const struct carrier *carrier, const char *target,
     struct error *error);
 
+/* Whether the agent, when last asked, still had jobs or what they left. */
+bool carrier_busy(const struct carrier *carrier);
+
 #endif

@@ -480,7 +480,8 @@ idle(struct target_link *link, uint64_t now)
 	uint64_t ms = link->hub->options->idle_link_ms;
 	struct error none;
 
-	if (session_count(link->session) > 0 || !list_empty(&link->relays)) {
+	if (session_count(link->session) > 0 || !list_empty(&link->relays) ||
+	    carrier_busy(&link->carrier)) {
 		link->idle_since = 0;
 		return;
 	}

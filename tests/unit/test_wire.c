@@ -31,7 +31,7 @@ static const struct place places[] = {
 	P(ready, version), P(ready, link), P(ready, uid), P(ready, unlinked),
 	P(ready, pad), P(resume, next), P(resume, ping_ms),
 	P(resume, dead_ms), P(ack, next), P(ping, id),
-	{ "[pong.id]", AT(ping.id), 0 }, P(close, session), P(open, request),
+	P(pong, id), P(pong, busy), P(close, session), P(open, request),
 	P(open, kind), P(open, body), P(open, out), P(open, err),
 	P(data, request), P(data, channel), P(data, offset), P(data, bytes),
 	P(credit, request), P(credit, channel), P(credit, limit),
