@@ -399,6 +399,7 @@ on_link_frame(struct link *link, const uint8_t *frame, size_t len,
 		return 0;
 	case WIRE_PONG:
 		link->peer_busy = msg.u.pong.busy != 0;
+		link->pong_at = clock_now();
 		if (msg.u.pong.id != 0 && msg.u.pong.id == link->ping_id) {
 			link->rtt = clock_now() - link->ping_id;
 		}
@@ -612,7 +613,7 @@ link_interest(struct link *link, struct pollset *set)
 {
 	uint64_t ping;
 	bool write_due = link->out_start < link->out_end || link->more ||
-	    link->resume_due || link->close_due > 0 ||
+	    link->resume_due || link->close_due > 0 || link->ping_due ||
 	    (link->state == LINK_UP && session_pending(link->session));
 
 	link->in_slot = link->out_slot = POLLSET_NONE;
@@ -707,4 +708,16 @@ bool
 link_peer_busy(const struct link *link)
 {
 	return link->peer_busy;
+}
+
+void
+link_ping(struct link *link)
+{
+	link->ping_due = true;
+}
+
+uint64_t
+link_pong_at(const struct link *link)
+{
+	return link->pong_at;
 }

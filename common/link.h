@@ -109,6 +109,9 @@ size_t link_noise(const struct link *link, const uint8_t **head,
 /* What the next PONGs say of us, and what the last one said of the far end. */
 void link_set_busy(struct link *link, bool busy);
 bool link_peer_busy(const struct link *link);
+/* Ask now, and when the last PONG came (clock.h, 0: never). */
+void link_ping(struct link *link);
+uint64_t link_pong_at(const struct link *link);
 /* Last measured PING round trip in microseconds, 0: none yet. */
 uint64_t link_rtt(const struct link *link);
 

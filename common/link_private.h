@@ -42,7 +42,7 @@ struct link {
 
 	/* clock.h times */
 	uint64_t ping, dead;		/* intervals */
-	uint64_t turn, heard, pinged, deadline, ack_at, rtt;
+	uint64_t turn, heard, pinged, deadline, ack_at, rtt, pong_at;
 
 	size_t in_slot, out_slot;	/* of this turn's pollset */
 	size_t in_start, in_end, out_start, out_end;

@@ -514,8 +514,18 @@ carrier_blame(const struct carrier *c, const char *target,
 	add(text, cap, used, "%s", advice(c));
 }
 
-bool
-carrier_busy(const struct carrier *carrier)
+int
+carrier_idle(struct carrier *carrier, uint64_t since)
 {
-	return carrier->link != NULL && link_peer_busy(carrier->link);
+	if (carrier->link == NULL) {
+		return -1;
+	}
+	if (link_pong_at(carrier->link) > since) {
+		return !link_peer_busy(carrier->link);
+	}
+	if (carrier->asked <= since) {
+		carrier->asked = clock_now();
+		link_ping(carrier->link);
+	}
+	return -1;
 }

@@ -35,7 +35,7 @@ struct carrier {
 	bool timed_out, closing, login;
 	bool wrong_version;
 	char versions[LINK_VERSIONS + 1];	/* of the wrong agent */
-	uint64_t started, up_at;
+	uint64_t started, up_at, asked;
 	struct wire_ready ready;	/* UP: what the agent said */
 	struct error error;		/* ENDED: what the link says */
 	uint8_t tail[CARRIER_TAIL];
@@ -81,7 +81,10 @@ bool carrier_may_inject(const struct carrier *carrier);
 void carrier_blame(const struct carrier *carrier, const char *target,
     struct error *error);
 
-/* Whether the agent, when last asked, still had jobs or what they left. */
-bool carrier_busy(const struct carrier *carrier);
+/*
+ * 1 or 0: the agent has said after since (clock.h) that no job and nothing a
+ * job left behind lives there, or that something does.  -1: it is asked.
+ */
+int carrier_idle(struct carrier *carrier, uint64_t since);
 
 #endif

@@ -475,21 +475,27 @@ may_idle(const struct target_link *link)
 }
 
 static void
-idle(struct target_link *link, uint64_t now)
+look_idle(struct target_link *link, uint64_t now)
 {
 	uint64_t ms = link->hub->options->idle_link_ms;
 	struct error none;
+	int idle;
 
-	if (session_count(link->session) > 0 || !list_empty(&link->relays) ||
-	    carrier_busy(&link->carrier)) {
+	if (session_count(link->session) > 0 || !list_empty(&link->relays)) {
 		link->idle_since = 0;
 		return;
 	}
 	if (link->idle_since == 0) {
 		link->idle_since = now;
 	}
-	if (ms != 0 && may_idle(link) && now - link->idle_since >= ms *
-	    CLOCK_MS) {
+	if (ms == 0 || !may_idle(link) ||
+	    now - link->idle_since < ms * CLOCK_MS) {
+		return;
+	}
+	idle = carrier_idle(&link->carrier, link->idle_since);
+	if (idle == 0) {
+		link->idle_since = 0;
+	} else if (idle == 1) {
 		log_write(LOG_NOTE, "%s: unused, closing", name(link));
 		error_set(&none, WIRE_STEP_SHUTDOWN, 0, "idle");
 		target_link_close(link, &none);
@@ -538,7 +544,8 @@ target_link_interest(struct target_link *link, struct pollset *set)
 		pollset_wake(set, clock_now() + BLOCKED_TICK);
 	}
 	if (link->state == TARGET_LINK_UP && link->idle_since != 0 &&
-	    ms != 0 && may_idle(link)) {
+	    ms != 0 && may_idle(link) && link->carrier.asked <=
+	    link->idle_since) {
 		pollset_wake(set, link->idle_since + ms * CLOCK_MS);
 	}
 }
@@ -583,7 +590,7 @@ target_link_run(struct target_link *link, const struct pollset *set)
 		if (link->carrier.state != CARRIER_UP) {
 			lost(link);
 		} else {
-			idle(link, clock_now());
+			look_idle(link, clock_now());
 		}
 	}
 	if (link->state >= TARGET_LINK_CLOSING && !link->removing &&
