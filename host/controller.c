@@ -2,14 +2,12 @@
 #include "controller.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "child.h"
 #include "clock.h"
+#include "daemon.h"
 #include "hub.h"
 #include "listener.h"
 #include "log.h"
@@ -36,46 +34,6 @@ struct controller {
 	bool trim_due;
 	bool again;			/* state changed after its turn */
 };
-
-static int signal_pipe[2] = { -1, -1 };
-static volatile sig_atomic_t signal_stop, signal_child;
-
-static void
-on_signal(int number)
-{
-	int saved = errno;
-	ssize_t ignored;
-
-	if (number == SIGCHLD) {
-		signal_child = 1;
-	} else {
-		signal_stop = number;
-	}
-	ignored = write(signal_pipe[1], "", 1);
-	(void)ignored;
-	errno = saved;
-}
-
-static int
-catch_signals(void)
-{
-	static const int caught[] = { SIGCHLD, SIGTERM, SIGINT, SIGHUP };
-	struct sigaction sa = { .sa_handler = on_signal };
-	size_t i;
-
-	if (system_pipe(signal_pipe) < 0 ||
-	    system_nonblock(signal_pipe[0], 1) < 0 ||
-	    system_nonblock(signal_pipe[1], 1) < 0) {
-		return -1;
-	}
-	sigemptyset(&sa.sa_mask);
-	for (i = 0; i < sizeof(caught) / sizeof(caught[0]); i++) {
-		sigaction(caught[i], &sa, NULL);
-	}
-	sa.sa_handler = SIG_IGN;
-	sigaction(SIGPIPE, &sa, NULL);
-	return 0;
-}
 
 /* ---- the hub ---------------------------------------------------------- */
 
@@ -113,7 +71,8 @@ interest(struct controller *c, uint64_t now)
 	struct list *l;
 
 	pollset_clear(&c->set);
-	c->signal_slot = pollset_add(&c->set, signal_pipe[0], POLLIN);
+	c->signal_slot = pollset_add(&c->set, daemon_signal_fd(),
+	    POLLIN);
 	c->listen_slot = POLLSET_NONE;
 	if (now >= c->accept_at) {
 		c->listen_slot = pollset_add(&c->set, c->listener.fd, POLLIN);
@@ -144,18 +103,11 @@ interest(struct controller *c, uint64_t now)
 static void
 take_signals(struct controller *c)
 {
-	char drain[64];
-
-	if (pollset_ready(&c->set, c->signal_slot) != 0) {
-		while (read(signal_pipe[0], drain, sizeof(drain)) ==
-		    (ssize_t)sizeof(drain)) {
-		}
-	}
-	if (signal_child) {
-		signal_child = 0;
+	if (pollset_ready(&c->set, c->signal_slot) != 0 &&
+	    daemon_take_signals()) {
 		child_reap();
 	}
-	if (signal_stop) {
+	if (daemon_stop_signal() != 0) {
 		hub_stop(&c->hub, "a signal");
 	}
 }
@@ -357,60 +309,6 @@ loop(struct controller *c)
 
 /* ---- start and end ---------------------------------------------------- */
 
-/* Tell the one who started us; text NULL: it may connect. */
-static void
-report(int *fd, const struct error *error)
-{
-	char text[WIRE_TEXT_MAX + 256];
-	ssize_t ignored;
-	int n;
-
-	if (*fd < 0) {
-		return;
-	}
-	if (error == NULL) {
-		n = snprintf(text, sizeof(text), "+");
-	} else {
-		n = snprintf(text, sizeof(text), "-%s%s%s", error->text,
-		    error->number != 0 ? ": " : "", error->number != 0 ?
-		    strerror(error->number) : "");
-	}
-	ignored = write(*fd, text, (size_t)n);
-	(void)ignored;
-	close(*fd);
-	*fd = -1;
-}
-
-/* Nothing of the one who started us stays open, but for ready. */
-static int
-detach(int *ready)
-{
-	int null;
-
-	setsid();
-	if (*ready >= 0 && *ready != 3) {
-		if (dup2(*ready, 3) < 0) {
-			return -1;
-		}
-		*ready = 3;
-	}
-	if (*ready == 3) {
-		fcntl(3, F_SETFD, FD_CLOEXEC);
-	}
-	system_close_from(*ready == 3 ? 4 : 3);
-	null = open("/dev/null", O_RDWR);
-	if (null < 0) {
-		return -1;
-	}
-	dup2(null, 0);
-	dup2(null, 1);
-	dup2(null, 2);
-	if (null > 2) {
-		close(null);
-	}
-	return chdir("/");
-}
-
 static int
 prepare(struct controller *c, struct error *error)
 {
@@ -438,7 +336,7 @@ prepare(struct controller *c, struct error *error)
 		log_write(LOG_WARNING, "no records of sandboxes: %s",
 		    ignored.text);
 	}
-	if (catch_signals() < 0 || session_budget_init(&c->hub.clients,
+	if (daemon_catch_signals() < 0 || session_budget_init(&c->hub.clients,
 	    HUB_REQUESTS) < 0) {
 		error_set(error, WIRE_STEP_START, errno, "the start");
 		return -1;
@@ -483,24 +381,24 @@ serve(const struct controller_options *options)
 	c.hub.started = clock_now();
 	c.check_at = c.hub.started + CHECK_SOCKET;
 	c.trim_at = CLOCK_NEVER;
-	if (options->daemon && detach(&ready) < 0) {
+	if (options->daemon && daemon_detach(&ready) < 0) {
 		error_set(&error, WIRE_STEP_START, errno, "the daemon");
-		report(&ready, &error);
+		daemon_report(&ready, &error);
 		return 1;
 	}
 	rc = listener_open(&c.listener, options->directory, &error);
 	if (rc == 0) {
-		report(&ready, NULL);
+		daemon_report(&ready, NULL);
 		return 0;
 	}
 	if (rc < 0 || prepare(&c, &error) < 0) {
 		listener_close(&c.listener);
-		report(&ready, &error);
+		daemon_report(&ready, &error);
 		return 1;
 	}
 	log_write(LOG_NOTE, "sandmux %s listens on %s", SANDMUX_VERSION,
 	    c.listener.path);
-	report(&ready, NULL);
+	daemon_report(&ready, NULL);
 	rc = loop(&c);
 	end(&c);
 	return rc;

@@ -224,7 +224,7 @@ orphan(void *ctx, struct session_request *req)
 {
 	(void)ctx;
 	if (req->app != NULL) {
-		relay_orphan(req->app);
+		relay_free(req->app);
 	}
 }
 

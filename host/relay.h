@@ -54,8 +54,15 @@ void relay_finish(struct relay *relay);
 /* The link's session is about to go: nothing more will come from it. */
 void relay_lost(struct relay *relay, const struct error *error);
 
-/* The client's session is about to go: its job ends. */
-void relay_orphan(struct relay *relay);
+/* The client's request is gone, or is about to go: its job ends. */
+void relay_free(struct relay *relay);
+
+/* Give an answer, once; what is left is the client's session's business. */
+void relay_answer(struct relay *relay, const struct wire_result *result);
+
+/* Take what is queued on from's in[index], as much as fits into buf[max]. */
+size_t relay_move(struct session_request *from, unsigned index,
+    uint8_t *buf, size_t max);
 
 /* Give the answers that could not be given inside a pull; true if any. */
 bool relay_settle(struct hub *hub);

@@ -2,18 +2,14 @@
 #include "target_link.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "clock.h"
 #include "log.h"
-#include "trust.h"
+#include "target_link_private.h"
 
 #define BLOCKED_TICK (50u * CLOCK_MS)
-#define BLOCKED_MAX (60000u * CLOCK_MS)
 
 static const char *const words[] = {
 	[TARGET_LINK_RESOLVING] = "resolving",
@@ -32,9 +28,8 @@ target_link_words(enum target_link_state state)
 	return words[state];
 }
 
-/* "docker:web", for messages. */
-static const char *
-name(const struct target_link *link)
+const char *
+target_link_name(const struct target_link *link)
 {
 	static char text[TARGET_TEXT_MAX];
 
@@ -42,8 +37,8 @@ name(const struct target_link *link)
 	return text;
 }
 
-static bool
-takes_requests(const struct target_link *link)
+bool
+target_link_takes(const struct target_link *link)
 {
 	return link->state < TARGET_LINK_CLOSING;
 }
@@ -59,7 +54,7 @@ by_alias(struct hub *hub, const uint8_t *alias)
 
 	for (l = hub->links.next; l != &hub->links; l = l->next) {
 		link = LIST_OF(l, struct target_link, link);
-		for (i = 0; takes_requests(link) && i < link->alias_count;
+		for (i = 0; target_link_takes(link) && i < link->alias_count;
 		    i++) {
 			if (memcmp(link->aliases[i], alias, SEAL_KEY) == 0) {
 				return link;
@@ -69,8 +64,8 @@ by_alias(struct hub *hub, const uint8_t *alias)
 	return NULL;
 }
 
-static void
-add_alias(struct target_link *link, const uint8_t *alias)
+void
+target_link_add_alias(struct target_link *link, const uint8_t *alias)
 {
 	unsigned at = link->alias_count;
 
@@ -81,32 +76,6 @@ add_alias(struct target_link *link, const uint8_t *alias)
 		link->alias_count++;
 	}
 	memcpy(link->aliases[at], alias, SEAL_KEY);
-}
-
-/* Where jobs run, and by whose will: two identities never share an agent. */
-static void
-identify(struct target_link *link)
-{
-	const struct transport_facts *facts = &link->place.facts;
-	uint8_t all[SEAL_KEY], item[SEAL_KEY], both[2 * SEAL_KEY];
-	const char *parts[] = { link->target.scheme, facts->id,
-	    facts->program };
-	size_t i;
-
-	memset(all, 0, sizeof(all));
-	for (i = 0; i < sizeof(parts) / sizeof(parts[0]) ||
-	    link->env->all[i - 3] != NULL; i++) {
-		const char *part = i < 3 ? parts[i] : link->env->all[i - 3];
-
-		if (i >= 3 && !transport_identity_env(part)) {
-			continue;
-		}
-		seal_hash(part, strlen(part), item);
-		memcpy(both, all, SEAL_KEY);
-		memcpy(both + SEAL_KEY, item, SEAL_KEY);
-		seal_hash(both, sizeof(both), all);
-	}
-	memcpy(link->identity, all, SEAL_KEY);
 }
 
 static struct target_link *
@@ -173,10 +142,10 @@ target_link_find(struct peer *peer, struct error *error)
 		error_set(error, WIRE_STEP_START, errno, "a link");
 		return NULL;
 	}
-	add_alias(link, peer->alias);
+	target_link_add_alias(link, peer->alias);
 	starter_begin(&link->starter, STARTER_RESOLVE, link->transport,
 	    &link->place);
-	log_write(LOG_DEBUG, "%s: looking it up", name(link));
+	log_write(LOG_DEBUG, "%s: looking it up", target_link_name(link));
 	return link;
 }
 
@@ -214,12 +183,11 @@ die(struct target_link *link, const struct error *error)
 	link->state = TARGET_LINK_DYING;
 }
 
-/* A log line about a failure, whose text may name the target already. */
-static void
-log_error(const struct target_link *link, enum log_level level,
+void
+target_link_log(const struct target_link *link, enum log_level level,
     const char *what, const struct error *error)
 {
-	const char *target = name(link);
+	const char *target = target_link_name(link);
 	bool named = strncmp(error->text, target, strlen(target)) == 0;
 
 	log_write(level, "%s%s%s%s%s%s", named ? "" : target,
@@ -228,227 +196,11 @@ log_error(const struct target_link *link, enum log_level level,
 	    error->number != 0 ? strerror(error->number) : "");
 }
 
-/* Fail everything with an error that is worth a line in the log. */
-static void
-give_up(struct target_link *link, const struct error *error)
+void
+target_link_give_up(struct target_link *link, const struct error *error)
 {
-	log_error(link, LOG_ERROR, "", error);
+	target_link_log(link, LOG_ERROR, "", error);
 	die(link, error);
-}
-
-/* Have an agent's file removed by whoever may; nobody waits for it. */
-static void
-remove_agent(struct target_link *link)
-{
-	const struct transport_facts *facts = &link->place.facts;
-	struct argv *argv;
-	struct child_spec spec = {
-		.path = facts->program, .env = link->env->child,
-		.in = -1, .out = -1, .err = -1
-	};
-
-	if (facts->agent[0] == '\0' || (facts->flags & TRANSPORT_KEEP) != 0 ||
-	    link->transport->remove == NULL || link->removing) {
-		return;
-	}
-	argv = malloc(sizeof(*argv));
-	if (argv == NULL) {
-		return;
-	}
-	argv_init(argv);
-	link->transport->remove(&link->place, argv);
-	argv_add(argv, facts->agent);
-	argv_add(argv, "remove");
-	spec.argv = argv_words(argv);
-	link->removing = spec.argv != NULL &&
-	    child_spawn(&link->remover, &spec) == 0;
-	free(argv);
-}
-
-static void
-check_removal(struct target_link *link)
-{
-	char ended[64];
-
-	if (!link->removing || !link->remover.exited) {
-		return;
-	}
-	link->removing = false;
-	child_words(&link->remover, ended, sizeof(ended));
-	log_write(link->remover.status == 0 ? LOG_NOTE : LOG_WARNING,
-	    "%s: removal of %s %s", name(link), link->place.facts.agent,
-	    ended);
-}
-
-/* ---- bring-up --------------------------------------------------------- */
-
-static void
-start(struct target_link *link)
-{
-	const struct controller_options *options = link->hub->options;
-	const struct transport_facts *facts = &link->place.facts;
-	bool baked = facts->agent[0] == '\0';
-	uint8_t random[LINK_SESSION / 2];
-	struct error error;
-	struct carrier_spec spec = {
-		.transport = link->transport, .place = &link->place,
-		.agent = baked ? TRANSPORT_BAKED : facts->agent,
-		.hash = baked || (facts->flags & TRANSPORT_KEEP) != 0 ?
-		    NULL : facts->hash,
-		.session = link->session, .secret = link->secret,
-		.number = 1, .id = link->session_id,
-		.ping_ms = options->ping_ms, .dead_ms = options->dead_ms,
-		.hello_ms = options->hello_ms
-	};
-
-	seal_random(random, sizeof(random));
-	seal_hex(random, sizeof(random), link->session_id);
-	if (carrier_start(&link->carrier, &spec, &error) < 0) {
-		give_up(link, &error);
-		return;
-	}
-	log_write(LOG_DEBUG, "%s: starting %s, process %ld", name(link),
-	    spec.agent, (long)link->carrier.child.pid);
-	link->state = TARGET_LINK_STARTING;
-}
-
-/* Requests may go as soon as it is known where they would go. */
-static void
-begin_all(struct target_link *link)
-{
-	struct list *l, *next;
-
-	for (l = link->relays.next; l != &link->relays; l = next) {
-		next = l->next;
-		relay_begin(LIST_OF(l, struct relay, link));
-	}
-}
-
-static struct target_link *
-twin(struct target_link *link)
-{
-	struct target_link *other;
-	struct list *l;
-
-	for (l = link->hub->links.next; l != &link->hub->links; l = l->next) {
-		other = LIST_OF(l, struct target_link, link);
-		if (other != link && other->state > TARGET_LINK_RESOLVING &&
-		    memcmp(other->identity, link->identity, SEAL_KEY) == 0) {
-			return other;
-		}
-	}
-	return NULL;
-}
-
-/* It turned out to be one that we have: its requests move over. */
-static void
-merge(struct target_link *link, struct target_link *into)
-{
-	struct relay *relay;
-
-	log_write(LOG_DEBUG, "%s: is the one that is %s", name(link),
-	    words[into->state]);
-	add_alias(into, link->aliases[0]);
-	while (!list_empty(&link->relays)) {
-		relay = LIST_OF(link->relays.next, struct relay, link);
-		list_remove(&relay->link);
-		target_link_submit(into, relay);
-	}
-	link->state = TARGET_LINK_GONE;
-}
-
-/* The container is known: join another link, wait for its end, or start. */
-static void
-locate(struct target_link *link)
-{
-	struct target_link *other = twin(link);
-	struct error error;
-
-	if (other != NULL && takes_requests(other) &&
-	    link->state == TARGET_LINK_RESOLVING) {
-		merge(link, other);
-		return;
-	}
-	if (other != NULL && other->state >= TARGET_LINK_CLOSING) {
-		link->state = TARGET_LINK_BLOCKED;
-		if (clock_now() - link->begun > BLOCKED_MAX) {
-			error_set(&error, WIRE_STEP_START, 0, "%s: the last "
-			    "link's process %ld does not end, though it was "
-			    "killed", name(link),
-			    (long)other->carrier.child.pid);
-			give_up(link, &error);
-		}
-		return;
-	}
-	start(link);
-	if (link->state == TARGET_LINK_STARTING) {
-		begin_all(link);
-	}
-}
-
-static void
-resolved(struct target_link *link)
-{
-	struct transport_facts *facts = &link->place.facts;
-	bool shared = (link->transport->traits & TRANSPORT_SHARED_UID) != 0;
-
-	*facts = link->starter.answer.facts;
-	if (link->transport->learn != NULL) {
-		link->transport->learn(facts);
-	}
-	identify(link);
-	link->new_agent = shared &&
-	    !trust_is_fresh(link->target.scheme, facts->id);
-	locate(link);
-}
-
-static void
-up(struct target_link *link)
-{
-	const struct carrier *c = &link->carrier;
-
-	link->state = TARGET_LINK_UP;
-	log_write(LOG_NOTE, "%s: up after %llu ms, uid %u, %s%s%s", name(link),
-	    (unsigned long long)((c->up_at - link->begun) / CLOCK_MS),
-	    (unsigned)c->ready.uid, link->injected ? "agent injected as " :
-	    "agent ", link->place.facts.agent[0] != '\0' ?
-	    link->place.facts.agent : TRANSPORT_BAKED,
-	    link->new_agent ? ", new-agent" : "");
-	if (c->ready.unlinked == WIRE_UNLINK_FAILED) {
-		remove_agent(link);
-	}
-	begin_all(link);	/* those that only wait for the link */
-}
-
-/* No agent answered: put ours there, once, or say why that is no help. */
-static void
-attempt_failed(struct target_link *link)
-{
-	struct error error;
-
-	carrier_blame(&link->carrier, name(link), &error);
-	if (!link->injected && link->transport->inject != NULL &&
-	    carrier_may_inject(&link->carrier)) {
-		log_error(link, LOG_NOTE, "injecting, since ", &error);
-		snprintf(link->failed, sizeof(link->failed), "%.255s",
-		    error.text);
-		link->injected = true;
-		link->state = TARGET_LINK_INJECTING;
-		starter_begin(&link->starter, STARTER_INJECT,
-		    link->transport, &link->place);
-		return;
-	}
-	give_up(link, &error);
-	if (link->injected) {
-		remove_agent(link);
-	}
-}
-
-static void
-injected(struct target_link *link)
-{
-	link->place.facts = link->starter.answer.facts;
-	start(link);
 }
 
 /* ---- being up --------------------------------------------------------- */
@@ -458,8 +210,8 @@ lost(struct target_link *link)
 {
 	struct error error;
 
-	carrier_blame(&link->carrier, name(link), &error);
-	log_error(link, LOG_WARNING, "link lost: ", &error);
+	carrier_blame(&link->carrier, target_link_name(link), &error);
+	target_link_log(link, LOG_WARNING, "link lost: ", &error);
 	die(link, &error);
 }
 
@@ -496,7 +248,7 @@ look_idle(struct target_link *link, uint64_t now)
 	if (idle == 0) {
 		link->idle_since = 0;
 	} else if (idle == 1) {
-		log_write(LOG_NOTE, "%s: unused, closing", name(link));
+		log_write(LOG_NOTE, "%s: unused, closing", target_link_name(link));
 		error_set(&none, WIRE_STEP_SHUTDOWN, 0, "idle");
 		target_link_close(link, &none);
 	}
@@ -522,7 +274,7 @@ void
 target_link_close(struct target_link *link, const struct error *error)
 {
 	if (link->state != TARGET_LINK_UP) {
-		if (takes_requests(link)) {
+		if (target_link_takes(link)) {
 			die(link, error);
 		}
 		return;
@@ -550,41 +302,14 @@ target_link_interest(struct target_link *link, struct pollset *set)
 	}
 }
 
-static void
-run_start(struct target_link *link)
-{
-	if (link->state == TARGET_LINK_BLOCKED) {
-		locate(link);
-		return;
-	}
-	if (link->state == TARGET_LINK_STARTING) {
-		if (link->carrier.state == CARRIER_UP) {
-			up(link);
-		} else if (link->carrier.state == CARRIER_NONE) {
-			attempt_failed(link);
-		}
-		return;
-	}
-	if (link->starter.state == STARTER_FAILED) {
-		give_up(link, &link->starter.answer.error);
-	} else if (link->starter.state == STARTER_DONE) {
-		link->starter.state = STARTER_IDLE;
-		if (link->state == TARGET_LINK_RESOLVING) {
-			resolved(link);
-		} else {
-			injected(link);
-		}
-	}
-}
-
 void
 target_link_run(struct target_link *link, const struct pollset *set)
 {
 	starter_run(&link->starter, set);
 	carrier_run(&link->carrier, set);
-	check_removal(link);
+	target_start_check_removal(link);
 	if (link->state < TARGET_LINK_UP) {
-		run_start(link);
+		target_start_run(link);
 	}
 	if (link->state == TARGET_LINK_UP) {
 		if (link->carrier.state != CARRIER_UP) {

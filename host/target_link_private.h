@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * target_link_private.h - what target_link.c and target_start.c share.
+ *
+ * target_link.c owns a link's life, target_start.c the way up to READY.
+ */
+#ifndef TARGET_LINK_PRIVATE_H
+#define TARGET_LINK_PRIVATE_H
+
+#include "log.h"
+#include "target_link.h"
+
+/* target_link.c */
+
+/* "docker:web"; valid until the next call. */
+const char *target_link_name(const struct target_link *link);
+/* Whether a request may still join. */
+bool target_link_takes(const struct target_link *link);
+/* Another name leads here. */
+void target_link_add_alias(struct target_link *link, const uint8_t *alias);
+/* A log line about a failure, whose text may name the target already. */
+void target_link_log(const struct target_link *link, enum log_level level,
+    const char *what, const struct error *error);
+/* Fail everything, kill what runs, with a line in the log. */
+void target_link_give_up(struct target_link *link,
+    const struct error *error);
+
+/* target_start.c */
+
+/* One step of the bring-up, in any state before TARGET_LINK_UP. */
+void target_start_run(struct target_link *link);
+/* Log the end of the removal of an agent's file. */
+void target_start_check_removal(struct target_link *link);
+
+#endif
