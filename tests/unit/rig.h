@@ -262,7 +262,8 @@ rig_server_pull(void *ctx, struct session_request *req, unsigned index,
 		return 0;
 	}
 	if (!plan->whole) {
-		if (rig_random(rig, 8) == 0) {
+		/* After session_end() a 0 would be the end. */
+		if (!plan->end_first && rig_random(rig, 8) == 0) {
 			return 0;
 		}
 		n = rig_random(rig, 3) == 0 ? rig_random(rig, (unsigned)n) + 1
