@@ -178,10 +178,6 @@ carrier_start(struct carrier *carrier, const struct carrier_spec *spec,
 	if (system_nonblock(s.in, 1) < 0 || system_nonblock(s.out, 1) < 0) {
 		goto fail;
 	}
-	/* An agent that does not read must not stop our loop. */
-	if (system_nonblock(s.in, 1) < 0 || system_nonblock(s.out, 1) < 0) {
-		goto fail;
-	}
 	config.in = s.in;
 	config.out = s.out;
 	s.in = s.out = -1;

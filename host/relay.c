@@ -103,8 +103,12 @@ relay_finish(struct relay *relay)
 static void
 pass_result(struct relay *relay)
 {
-	struct wire_result result = relay->agent->result;
+	struct wire_result result;
 
+	if (relay->agent == NULL) {
+		return;
+	}
+	result = relay->agent->result;
 	result.new_agent = relay->target != NULL && relay->target->new_agent;
 	relay_answer(relay, &result);
 }
