@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CLI_WIDTH 75
+
 int
 cli_usage(const char *what, const char *arg)
 {
@@ -16,15 +18,72 @@ cli_usage(const char *what, const char *arg)
 	return 2;
 }
 
+/* The words of the real one for a status. */
+static const char *
+describe(const char *code)
+{
+	static const char *const table[][2] = {
+		{ "InvalidArgument", "Client specified an invalid argument" },
+		{ "NotFound", "Some requested entity was not found" },
+		{ "OutOfRange",
+		    "Operation was attempted past the valid range" },
+		{ "FailedPrecondition", "The system is not in a state "
+		    "required for the operation's execution" },
+		{ "Unavailable", "The service is currently unavailable" },
+		{ "Internal", "Internal error" },
+	};
+	size_t k;
+
+	for (k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
+		if (strcmp(code, table[k][0]) == 0) {
+			return table[k][1];
+		}
+	}
+	return "Unknown error";
+}
+
+/* Broken at blanks: nobody can match a whole message. */
+static void
+print_wrapped(const char *s)
+{
+	size_t column = 0;
+
+	while (*s != '\0') {
+		size_t n = strcspn(s, " \n");
+
+		if (column > 0 && column + 1 + n > CLI_WIDTH) {
+			(void)fputs("\n  \xe2\x94\x82 ", stderr);
+			column = 0;
+		} else if (column > 0) {
+			(void)fputc(' ', stderr);
+			column++;
+		}
+		(void)fprintf(stderr, "%.*s", (int)n, s);
+		column += n;
+		s += n;
+		if (*s == '\n') {
+			(void)fputs("\n  \xe2\x94\x82 ", stderr);
+			column = 0;
+			s++;
+		}
+		s += strspn(s, " ");
+	}
+}
+
 int
 cli_error(const char *code, const char *message)
 {
+	char text[8192];
+
 	if (*code != '\0') {
-		(void)fprintf(stderr, "Error:   \xc3\x97 status: %s, "
-		    "message: \"%s\"\n", code, message);
+		(void)snprintf(text, sizeof(text), "code: '%s', message: "
+		    "\"%s\"", describe(code), message);
 	} else {
-		(void)fprintf(stderr, "Error:   \xc3\x97 %s\n", message);
+		(void)snprintf(text, sizeof(text), "%s", message);
 	}
+	(void)fputs("Error:   \xc3\x97 ", stderr);
+	print_wrapped(text);
+	(void)fputs("\n\n", stderr);
 	return 1;
 }
 

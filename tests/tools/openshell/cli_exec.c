@@ -89,7 +89,7 @@ parse_valued(struct options *o, int argc, char **argv, int *i)
 	case 2:
 		if (parse_timeout(v, &o->rq.timeout) == -1) {
 			return cli_usage("invalid value for '--timeout "
-			    "<SECS>':", v);
+			    "<TIMEOUT>': not a number:", v);
 		}
 		break;
 	default:
@@ -220,11 +220,14 @@ set_flags(struct options *o)
 	if (o->no_login) {
 		o->rq.flags |= WIRE_F_NO_LOGIN;
 	}
-	if (env_flag("STANDIN_ORPHAN", "drain")) {
-		o->rq.flags |= WIRE_F_DRAIN;
+	if (env_flag("STANDIN_ORPHAN", "stop")) {
+		o->rq.flags |= WIRE_F_STOP;
 	}
-	if (env_flag("STANDIN_BACKGROUND", "hold")) {
-		o->rq.flags |= WIRE_F_HOLD;
+	if (env_flag("STANDIN_BACKGROUND", "at-once")) {
+		o->rq.flags |= WIRE_F_AT_ONCE;
+	}
+	if (env_flag("STANDIN_STALLED", "bounded")) {
+		o->rq.flags |= WIRE_F_BOUNDED;
 	}
 }
 

@@ -35,6 +35,16 @@ struct create_options {
 };
 
 static int
+cli_unexpected(const char *arg)
+{
+	char text[256];
+
+	(void)snprintf(text, sizeof(text), "unexpected argument '%.200s' "
+	    "found", arg);
+	return cli_usage(text, NULL);
+}
+
+static int
 parse_output(const char *v, int *json)
 {
 	*json = strcmp(v, "json") == 0;
@@ -121,8 +131,7 @@ create_parse(struct create_options *o, int argc, char **argv)
 			return 2;
 		}
 		if (r == 1 && !cli_global(argc, argv, &i)) {
-			return cli_usage("unexpected argument found:",
-			    argv[i]);
+			return cli_unexpected(argv[i]);
 		}
 	}
 	o->cr.argv = (const char **)(uintptr_t)(argv + i);
@@ -336,8 +345,7 @@ cli_delete(int argc, char **argv)
 			return delete_all();
 		}
 		if (argv[i][0] == '-') {
-			return cli_usage("unexpected argument found:",
-			    argv[i]);
+			return cli_unexpected(argv[i]);
 		}
 	}
 	for (i = 0, r = 0; i < argc && r == 0; i++) {
@@ -367,8 +375,7 @@ list_mode(int argc, char **argv, int *mode)
 			}
 			*mode = json ? 'j' : 't';
 		} else if (!cli_global(argc, argv, &i)) {
-			return cli_usage("unexpected argument found:",
-			    argv[i]);
+			return cli_unexpected(argv[i]);
 		}
 	}
 	return 0;
@@ -455,8 +462,7 @@ cli_get(int argc, char **argv)
 				return r;
 			}
 		} else if (argv[i][0] == '-' || name != NULL) {
-			return cli_usage("unexpected argument found:",
-			    argv[i]);
+			return cli_unexpected(argv[i]);
 		} else {
 			name = argv[i];
 		}

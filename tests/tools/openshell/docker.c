@@ -339,6 +339,7 @@ int
 docker_create(const struct docker_create *cr, struct wire_buf *out)
 {
 	struct state_sandbox sb;
+	char text[256];
 	char hex[9];
 	const char *bad;
 
@@ -357,10 +358,11 @@ docker_create(const struct docker_create *cr, struct wire_buf *out)
 	(void)snprintf(sb.image, sizeof(sb.image), "%s", cr->image);
 	sb.created = (int64_t)time(NULL);
 	if (state_add(&sb) == -1) {
+		(void)snprintf(text, sizeof(text), "sandbox '%s' already "
+		    "exists\n\nhint: delete it first with: openshell sandbox "
+		    "delete <name>\n      or use a different name", sb.name);
 		set_error(out, errno == EEXIST ? "" : "Internal",
-		    errno == EEXIST ? "sandbox already exists\n\nhint: delete "
-		    "it first with: openshell sandbox delete <name>\n"
-		    "      or use a different name" : strerror(errno));
+		    errno == EEXIST ? text : strerror(errno));
 		return -1;
 	}
 	out->len = 0;

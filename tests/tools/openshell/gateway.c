@@ -56,7 +56,7 @@ configure(void)
 	config.pace.delay_ns =
 	    (int64_t)(setting("STANDIN_DELAY_US", 270) * 1000);
 	config.up_max = (size_t)setting("STANDIN_UP_BYTES", 10e6);
-	config.down_max = (size_t)setting("STANDIN_DOWN_BYTES", 2097152);
+	config.down_max = (size_t)setting("STANDIN_DOWN_BYTES", 1800000);
 	config.exec_ns = (int64_t)(setting("STANDIN_EXEC_MS", 16) * 1e6);
 	config.keepalive_ns =
 	    (int64_t)(setting("STANDIN_KEEPALIVE_S", 15) * 1e9);

@@ -259,8 +259,8 @@ take_exec(struct link *l, const uint8_t *p, size_t n)
 	}
 	size = request_size(&rq);
 	if (size > REQUEST_MESSAGE_MAX) {
-		(void)snprintf(why, sizeof(why), "decoded message length too "
-		    "large: found %zu bytes, the limit is: %d bytes", size,
+		(void)snprintf(why, sizeof(why), "Error, decoded message length "
+		    "too large: found %zu bytes, the limit is: %d bytes", size,
 		    REQUEST_MESSAGE_MAX);
 		fail(l, "OutOfRange", why);
 	} else if ((bad = request_check(&rq)) != NULL) {

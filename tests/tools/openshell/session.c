@@ -5,7 +5,7 @@
  * A thread each.  It moves bytes between the gateway's socket and the
  * command's terminal or pipes and never blocks in either direction alone.
  * When the socket goes away the command is told NOTHING: no HUP, no end of
- * file on its terminal.
+ * file on its terminal.  What it writes then is thrown away.
  */
 #include "supervisor.h"
 
@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define SESSION_RX (128 * 1024)
+#define SESSION_COMPACT (1024 * 1024)
 #define SESSION_OUT (64 * 1024)
 #define SESSION_TTY_RETRY_MS 10
 #define SESSION_DRAIN_TTY_US 2000000
@@ -33,9 +34,8 @@ struct session {
 	int sock;		/* owned; -1 once the link is gone */
 	uint32_t flags;
 	struct child ch;
-	uint8_t rx[SESSION_RX];
+	struct wire_buf rx;	/* without limit, like the real one's */
 	size_t rx_off;
-	size_t rx_len;
 	size_t piece;		/* bytes left of the DATA frame at rx_off */
 	int in_blocked;
 	struct wire_buf out;
@@ -105,8 +105,8 @@ resize(struct session *s, const uint8_t *p, size_t n)
 static int
 take_frame(struct session *s)
 {
-	const uint8_t *p = s->rx + s->rx_off;
-	size_t left = s->rx_len - s->rx_off;
+	const uint8_t *p = s->rx.p + s->rx_off;
+	size_t left = s->rx.len - s->rx_off;
 	enum wire_type t;
 	size_t n;
 
@@ -140,15 +140,18 @@ take_frame(struct session *s)
 static void
 receive(struct session *s)
 {
+	uint8_t block[SESSION_RX];
 	ssize_t r;
 
-	memmove(s->rx, s->rx + s->rx_off, s->rx_len - s->rx_off);
-	s->rx_len -= s->rx_off;
-	s->rx_off = 0;
-	r = recv(s->sock, s->rx + s->rx_len, SESSION_RX - s->rx_len,
-	    MSG_DONTWAIT);
+	if (s->rx_off == s->rx.len || (s->rx_off > SESSION_COMPACT &&
+	    s->rx_off > s->rx.len / 2)) {
+		s->rx.len -= s->rx_off;
+		memmove(s->rx.p, s->rx.p + s->rx_off, s->rx.len);
+		s->rx_off = 0;
+	}
+	r = recv(s->sock, block, sizeof(block), MSG_DONTWAIT);
 	if (r > 0) {
-		s->rx_len += (size_t)r;
+		wire_put(&s->rx, block, (size_t)r);
 	} else if (r == 0 || (errno != EAGAIN && errno != EINTR)) {
 		lose_link(s);
 	}
@@ -214,8 +217,8 @@ drain(struct session *s)
 		return;
 	}
 	if ((s->flags & WIRE_F_TTY) != 0) {
-		if (s->sock == -1 && (s->flags & WIRE_F_DRAIN) == 0) {
-			return;		/* orphaned: nobody reads it */
+		if (s->sock == -1 && (s->flags & WIRE_F_STOP) != 0) {
+			return;
 		}
 		s->out_over = drain_one(s, &s->ch.tty, WIRE_DATA) == -1;
 		return;
@@ -225,7 +228,7 @@ drain(struct session *s)
 	if (out == -1 && err == -1) {
 		s->out_over = 1;
 	} else if (s->exited && out <= 0 && err <= 0 &&
-	    (s->flags & WIRE_F_HOLD) == 0) {
+	    (s->flags & WIRE_F_AT_ONCE) != 0) {
 		s->out_over = 1;	/* only a background child holds it */
 	}
 }
@@ -301,9 +304,8 @@ wait_events(struct session *s)
 		p[i].fd = -1;
 	}
 	p[FD_SOCK].fd = s->sock;
-	p[FD_SOCK].events = POLLRDHUP;
-	if (!s->in_blocked) {
-		p[FD_SOCK].events |= POLLIN;
+	if (!s->in_blocked || (s->flags & WIRE_F_BOUNDED) == 0) {
+		p[FD_SOCK].events = POLLIN;
 	}
 	if (s->out_off < s->out.len) {
 		p[FD_SOCK].events |= POLLOUT;
@@ -313,7 +315,7 @@ wait_events(struct session *s)
 		p[FD_IN].events = POLLOUT;
 	}
 	if (reading && !(tty && s->sock == -1 &&
-	    (s->flags & WIRE_F_DRAIN) == 0)) {
+	    (s->flags & WIRE_F_STOP) != 0)) {
 		p[FD_OUT].fd = tty ? s->ch.tty : s->ch.out;
 		p[FD_OUT].events = POLLIN;
 		p[FD_ERR].fd = tty ? -1 : s->ch.err;
@@ -322,9 +324,8 @@ wait_events(struct session *s)
 	p[FD_EXIT].fd = s->exited ? -1 : s->ch.exited;
 	p[FD_EXIT].events = POLLIN;
 	(void)poll(p, FD_COUNT, poll_timeout(s));
-	if ((p[FD_SOCK].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
-		lose_link(s);
-	} else if ((p[FD_SOCK].revents & POLLIN) != 0) {
+	/* What came before the cut is still given to the command. */
+	if ((p[FD_SOCK].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
 		receive(s);
 	}
 	s->in_blocked = 0;
@@ -338,10 +339,9 @@ static void
 relay(struct session *s)
 {
 	for (;;) {
-		while (s->sock != -1 && take_frame(s)) {
+		while (take_frame(s)) {
 		}
-		if (s->sock == -1) {
-			s->in_blocked = 0;
+		if (s->sock == -1 && !s->in_blocked) {
 			close_input(s);	/* pipes only; a tty stays as it is */
 		}
 		drain(s);
@@ -435,6 +435,7 @@ run(void *arg)
 	}
 	lose_link(s);
 	wire_free(&s->out);
+	wire_free(&s->rx);
 	free(s);
 	return NULL;
 }

@@ -39,8 +39,9 @@ enum wire_flag {
 	WIRE_F_TTY = 1,
 	WIRE_F_INTERACTIVE = 2,	/* stdin follows in DATA frames */
 	WIRE_F_NO_LOGIN = 4,
-	WIRE_F_DRAIN = 8,	/* an orphaned tty is read and thrown away */
-	WIRE_F_HOLD = 16	/* a background child delays the exit */
+	WIRE_F_STOP = 8,	/* nobody reads an orphaned tty any more */
+	WIRE_F_AT_ONCE = 16,	/* a background child delays no exit */
+	WIRE_F_BOUNDED = 32	/* input waits while the command reads none */
 };
 
 /* A growing byte string; starts as {0}.  Owns p. */
