@@ -112,6 +112,7 @@ bulk_fits(const struct session *s)
 		return pool_left(&s->big_frames) > 1;
 	}
 	return s->big_frames.used < SESSION_STORE_BULK &&
+	    s->small_frames.used < SESSION_STORE_SMALL / 4 * 3 &&
 	    s->in_flight < cap(s);
 }
 
@@ -122,7 +123,7 @@ small_fits(const struct session *s)
 		return pool_left(&s->big_frames) > 1;
 	}
 	return s->big_frames.used < SESSION_STORE_DATA &&
-	    s->small_frames.used < SESSION_STORE_SMALL / 4 * 3;
+	    s->small_frames.used < SESSION_STORE_SMALL / 8 * 7;
 }
 
 /* ---- flows ----------------------------------------------------------- */
