@@ -105,6 +105,8 @@ AGENT_CFLAGS := $(BASE_FLAGS) $(AGENT_OPT) -ffunction-sections \
 HOST_CFLAGS := $(BASE_FLAGS) $(OPT) -fstack-protector-strong \
 	-D_FORTIFY_SOURCE=2 $(CFLAGS)
 ASAN_CFLAGS := $(BASE_FLAGS) -O1 $(SANITIZE)
+COVERAGE_FLAGS := -fprofile-instr-generate -fcoverage-mapping
+COVERAGE_CFLAGS := $(BASE_FLAGS) -O1 $(COVERAGE_FLAGS)
 FUZZ_CFLAGS := $(BASE_FLAGS) -O1 $(SANITIZE) -fsanitize=fuzzer-no-link
 
 $(eval $(call variant,$(B)/agent,$$(MUSL_CC) $$(AGENT_CFLAGS) \
@@ -112,6 +114,7 @@ $(eval $(call variant,$(B)/agent,$$(MUSL_CC) $$(AGENT_CFLAGS) \
 $(eval $(call variant,$(B)/host,$$(CC) $$(HOST_CFLAGS) $$(EMBED)))
 $(eval $(call variant,$(B)/asan,$$(CC) $$(ASAN_CFLAGS) $$(EMBED)))
 $(eval $(call variant,$(B)/fuzz,$$(CLANG) $$(FUZZ_CFLAGS)))
+$(eval $(call variant,$(B)/coverage,$$(CLANG) $$(COVERAGE_CFLAGS)))
 $(eval $(call variant,$(B)/lint,$$(CC) $$(HOST_CFLAGS) $$(EMBED) -Werror))
 
 # musl sees nothing of the system's headers but sodium's.
@@ -247,18 +250,26 @@ $(foreach t,$(FUZZ),$(eval $(call test_program,$(B)/tests/replay/$(basename \
 
 # ---- libFuzzer (clang) -------------------------------------------------
 
-FUZZ_OBJS := $(call objects,$(B)/fuzz,$(COMMON))
-$(eval $(call archive,$(B)/fuzz/libcommon.a,$(FUZZ_OBJS)))
-$(eval $(call archive,$(B)/fuzz/libagent.a,$(filter-out %/main.o,$(call \
-	objects,$(B)/fuzz,$(filter agent/%,$(AGENT))))))
-$(eval $(call archive,$(B)/fuzz/libhost.a,$(filter-out %/main.o,$(call objects,$(B)/fuzz,$(filter host/%,$(HOST))))))
+# $(call archives,VARIANT): one for each side, without main
+define archives
+$(call archive,$(B)/$(1)/libcommon.a,$(call objects,$(B)/$(1),$(COMMON)))
+$(call archive,$(B)/$(1)/libagent.a,$(filter-out %/main.o,$(call \
+	objects,$(B)/$(1),$(filter agent/%,$(AGENT)))))
+$(call archive,$(B)/$(1)/libhost.a,$(filter-out %/main.o,$(call \
+	objects,$(B)/$(1),$(filter host/%,$(HOST)))))
+endef
+$(eval $(call archives,fuzz))
+$(eval $(call archives,coverage))
 $(foreach t,$(FUZZ),$(eval $(call test_program,$(B)/tests/fuzz/$(basename \
 	$(notdir $(t))),$(t),fuzz,$$(CLANG) $$(SANITIZE) -fsanitize=fuzzer,,)))
+$(foreach t,$(FUZZ),$(eval $(call test_program,$(B)/tests/coverage/$(basename \
+	$(notdir $(t))),$(t),coverage,$$(CLANG) $$(COVERAGE_FLAGS),\
+	tests/fuzz/replay.c,)))
 
 .PHONY: fuzz coverage
 fuzz: $(FUZZ_BINS)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) B=$(B) sh tests/fuzz/run.sh
-coverage: | $(NEED)
+coverage: $(patsubst tests/fuzz/%.c,$(B)/tests/coverage/%,$(FUZZ))
 	CLANG=$(CLANG) B=$(B) sh tests/fuzz/coverage.sh
 
 # ---- the checks --------------------------------------------------------
@@ -354,6 +365,7 @@ demo: all $(B)/tests/tools/pause
 
 # ---- install, clean ----------------------------------------------------
 
+MANUALS := $(wildcard host/*.1 agent/*.1)
 .PHONY: install clean
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/sandmux
@@ -364,6 +376,8 @@ install: all
 		$(DESTDIR)$(PREFIX)/lib/sandmux/.sandmux-agent.tmp
 	mv -f $(DESTDIR)$(PREFIX)/lib/sandmux/.sandmux-agent.tmp \
 		$(DESTDIR)$(PREFIX)/lib/sandmux/sandmux-agent
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 0644 $(MANUALS) $(DESTDIR)$(PREFIX)/share/man/man1
 clean:
 	rm -rf $(B)
 

@@ -9,7 +9,7 @@ KINDS = {"K_U8": "u8", "K_U16": "u16", "K_U32": "u32", "K_U64": "u64",
          "K_I32": "i32", "K_BYTES": "f", "K_LIST": "list", "K_REST": "rest",
          "K_PAD": "zeros"}
 # Messages whose struct in wire.h has another's name.
-SAME = {"pong": "ping", "probe": "empty", "echo": "empty", "stop": "empty",
+SAME = {"probe": "empty", "echo": "empty", "stop": "empty",
         "linkinfo": "empty"}
 
 
@@ -46,7 +46,7 @@ def in_table():
 def in_header():
     """{struct: [field]} of wire.h."""
     found = {}
-    for name, body in re.findall(r"struct wire_(\w+) \{\n(.*?)\n\};",
+    for name, body in re.findall(r"struct wire_(\w+) \{[^\n]*\n(.*?)\n\};",
                                  read("common/wire.h"), re.S):
         body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
         found[name] = [word.strip() for line in re.findall(

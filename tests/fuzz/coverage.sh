@@ -6,7 +6,8 @@
 # the lines of the decoders, common/wire.c, are reached.
 set -eu
 cd "$(dirname "$0")/../.."
-out=${B:-build}/coverage
+out=${B:-build}/coverage-found
+programs=${B:-build}/tests/coverage
 min=${COVERAGE_MIN:-90}
 clang=${CLANG:-clang}
 rm -rf "$out"
@@ -21,13 +22,9 @@ cov=$(tool llvm-cov) profdata=$(tool llvm-profdata)
 objects=
 for source in tests/fuzz/fuzz_*.c; do
 	name=$(basename "$source" .c)
-	"$clang" -std=c17 -D_GNU_SOURCE '-DSANDMUX_VERSION="0"' -I. \
-		-Icommon -w -O1 -fprofile-instr-generate -fcoverage-mapping \
-		-o "$out/$name" "$source" tests/fuzz/replay.c common/*.c \
-		-lsodium
-	LLVM_PROFILE_FILE=$out/$name.raw "$out/$name" \
+	LLVM_PROFILE_FILE=$out/$name.raw "$programs/$name" \
 		"tests/fuzz/corpus/$name" >/dev/null 2>&1
-	objects="$objects -object $out/$name"
+	objects="$objects -object $programs/$name"
 done
 "$profdata" merge -o "$out/all.profdata" "$out"/*.raw
 # shellcheck disable=SC2086
