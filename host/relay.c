@@ -5,11 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "log.h"
 #include "peer.h"
 #include "status.h"
 #include "target_link.h"
 #include "trust.h"
+
+#define LOG_PERIOD (60000u * CLOCK_MS)
 
 /* The agent's part is over for us: it finishes alone, if it still must. */
 static void
@@ -344,14 +347,34 @@ agent_result(void *ctx, struct session_request *req,
 	}
 }
 
+/* A minute's share of lines: an agent must not fill the log. */
+static bool
+may_log(struct target_link *link)
+{
+	uint64_t now = clock_now();
+
+	if (now - link->log_since >= LOG_PERIOD) {
+		link->log_since = now;
+		link->log_lines = 0;
+	}
+	link->log_lines++;
+	if (link->log_lines == TARGET_LINK_LOG_LINES) {
+		log_write(LOG_WARNING, "%s: the agent says too much, the "
+		    "rest of this minute is left out", name(link));
+	}
+	return link->log_lines < TARGET_LINK_LOG_LINES;
+}
+
 static void
 agent_log(void *ctx, const struct wire_log *log)
 {
-	const struct target_link *link = ctx;
+	struct target_link *link = ctx;
 
-	log_write(log->level > LOG_DEBUG ? LOG_DEBUG :
-	    (enum log_level)log->level, "%s: agent: %.*s", name(link),
-	    (int)log->text.len, (const char *)log->text.at);
+	if (may_log(link)) {
+		log_write(log->level > LOG_DEBUG ? LOG_DEBUG :
+		    (enum log_level)log->level, "%s: agent: %.*s", name(link),
+		    (int)log->text.len, (const char *)log->text.at);
+	}
 }
 
 const struct session_events relay_agent_events = {

@@ -20,6 +20,7 @@
 #include "starter.h"
 
 #define TARGET_LINK_ALIASES 16u
+#define TARGET_LINK_LOG_LINES 100u	/* of an agent's, in a minute */
 #define TARGET_LINK_CLOSE_MS 2000u	/* from CLOSE to the kill */
 
 enum target_link_state {
@@ -58,6 +59,8 @@ struct target_link {
 	uint64_t begun, idle_since;
 	uint64_t requests;
 	uint64_t moved;			/* bytes in all, at the last look */
+	uint64_t log_since;		/* the agent's lines since then */
+	unsigned log_lines;
 	bool dirty;			/* they moved since memory was freed */
 	char session_id[LINK_SESSION + 1];
 	char failed[256];		/* why the image's agent did not do */

@@ -98,8 +98,8 @@ transport_program(struct transport_place *place, const char *name,
 
 	if (path == NULL || !search(path, name, place->facts.program)) {
 		error_set(error, WIRE_STEP_START, 0, "the program %s is not "
-		    "on your PATH (%.300s); %s", name, path == NULL ?
-		    "not set" : path, cure);
+		    "on your PATH%s; %s", name, path == NULL ?
+		    ", which is not set" : "", cure);
 		return -1;
 	}
 	if (stat(place->facts.program, &st) == 0) {

@@ -73,6 +73,8 @@ parse(struct transport_place *place, char *text, struct error *error)
 	size_t len;
 
 	if (!line(&text, facts->id, sizeof(facts->id)) ||
+	    facts->id[0] == '\0' ||
+	    facts->id[strspn(facts->id, "0123456789abcdef")] != '\0' ||
 	    !line(&text, status, sizeof(status)) ||
 	    !line(&text, facts->image, sizeof(facts->image)) ||
 	    !line(&text, facts->user, sizeof(facts->user))) {
