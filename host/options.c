@@ -90,7 +90,7 @@ unknown_short(const struct options *o, const char *at, struct error *error)
 {
 	const struct options_entry *entry;
 	const char *word = o->argv[o->at] + 1, *near;
-	char shown[16];
+	char shown[96];
 	int other = *at ^ 0x20;
 
 	quote_bytes(shown, sizeof(shown), (const uint8_t *)at, 1);
@@ -103,6 +103,7 @@ unknown_short(const struct options *o, const char *at, struct error *error)
 	}
 	near = at == word ? nearest(o->table, word) : NULL;
 	if (near != NULL && strlen(word) > 1) {
+		quote_text(shown, sizeof(shown), word);
 		error_set(error, WIRE_STEP_USAGE, 0, "unknown option -%s; "
 		    "did you mean --%s?", shown, near);
 		return -1;
