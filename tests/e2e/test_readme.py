@@ -3,6 +3,7 @@
 import fnmatch
 import pathlib
 import re
+import shutil
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -28,9 +29,10 @@ def entries():
 
 
 def tracked():
-    done = subprocess.run(["git", "-c", "safe.directory=*", "ls-files"],
-                          cwd=ROOT, capture_output=True, text=True)
-    if done.returncode == 0:
+    if shutil.which("git") and (ROOT / ".git").exists():
+        done = subprocess.run(["git", "-c", "safe.directory=*", "ls-files"],
+                              cwd=ROOT, check=True, capture_output=True,
+                              text=True)
         return [f for f in done.stdout.splitlines() if (ROOT / f).exists()]
     return [str(p.relative_to(ROOT)) for p in ROOT.rglob("*")
             if p.is_file() and p.parts[len(ROOT.parts)] not in
