@@ -356,8 +356,10 @@ on_open(struct session *s, const struct wire *msg, struct error *error)
 		session_fail(req, &busy);
 		return 0;
 	}
-	list_append(&s->config.budget->bodies, &req->body_wait);
-	session_body_turn(s->config.budget);
+	if (list_empty(&s->config.budget->bodies)) {
+		list_append(&s->config.budget->bodies, &req->body_wait);
+		session_body_turn(s->config.budget);
+	}
 	return 0;
 }
 

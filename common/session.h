@@ -32,6 +32,7 @@
 #define SESSION_STORE_SMALL 2048u	/* frames of up to SESSION_SMALL */
 #define SESSION_SMALL 192u
 #define SESSION_CAP_MIN 262144u		/* bulk bytes in flight, at least */
+#define SESSION_BODY_MS 2000u		/* a body may stall while others wait */
 #define SESSION_BULK_AFTER 65536u	/* bytes without running dry */
 
 struct session;
@@ -45,11 +46,18 @@ struct session_budget {
 	size_t granted;			/* bytes beyond each flow's minimum */
 	unsigned requests;		/* open in all its sessions */
 	unsigned limit;			/* of requests */
-	struct list bodies;		/* requests whose body is incomplete */
+	struct list bodies;		/* requests whose body wants more credit */
+	uint64_t body_since;		/* clock.h: the first one's last bytes */
 };
 /* For that many requests at once; 0, or -1 with errno. */
 int session_budget_init(struct session_budget *budget, unsigned limit);
 void session_budget_free(struct session_budget *budget);
+/*
+ * Server: one body at a time has credit for all of it.  If that one has
+ * stalled for SESSION_BODY_MS while others wait, its session's unfinished
+ * requests fail as busy.  Returns when to call it again, or CLOCK_NEVER.
+ */
+uint64_t session_budget_check(struct session_budget *budget, uint64_t now);
 
 /* One frame in the store: the number, then the frame itself. */
 struct session_frame {

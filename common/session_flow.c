@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "session_private.h"
 
 struct chunk {
@@ -260,9 +261,61 @@ session_body_turn(struct session_budget *budget)
 	}
 	req = LIST_OF(budget->bodies.next, struct session_request, body_wait);
 	if (req->in[0].granted < req->body_len) {
+		budget->body_since = clock_now();
 		req->in[0].granted = req->body_len;
 		req->in[0].credit_due = true;
 		session_mark(req);
+	}
+}
+
+/* All that this session has begun and not finished stands in others' way. */
+static void
+body_stalled(struct session_budget *budget, struct session *session)
+{
+	struct session_request *req;
+	struct list *at, *next;
+	struct error error;
+
+	error_set(&error, WIRE_STEP_BUSY, ETIMEDOUT,
+	    "the rest of the request did not come");
+	for (at = budget->bodies.next; at != &budget->bodies; at = next) {
+		next = at->next;
+		req = LIST_OF(at, struct session_request, body_wait);
+		if (req->session == session) {
+			session_fail(req, &error);
+		}
+	}
+}
+
+uint64_t
+session_budget_check(struct session_budget *budget, uint64_t now)
+{
+	uint64_t end;
+
+	/* With one or none there is nobody to wait. */
+	while (budget->bodies.next != budget->bodies.prev) {
+		end = budget->body_since + SESSION_BODY_MS * CLOCK_MS;
+		if (now < end) {
+			return end;
+		}
+		body_stalled(budget, LIST_OF(budget->bodies.next,
+		    struct session_request, body_wait)->session);
+	}
+	return CLOCK_NEVER;
+}
+
+/* A body gets into the line once it has used what each one has. */
+static void
+body_queue(struct session_request *req, uint64_t have)
+{
+	struct session_budget *budget = req->session->config.budget;
+
+	if (budget->bodies.next == &req->body_wait) {
+		budget->body_since = clock_now();
+	} else if (list_empty(&req->body_wait) && have < SESSION_WINDOW_MIN &&
+	    req->in[0].received == SESSION_WINDOW_MIN) {
+		list_append(&budget->bodies, &req->body_wait);
+		session_body_turn(budget);
 	}
 }
 
@@ -295,6 +348,7 @@ body_data(struct session_request *req, struct wire_bytes bytes,
 	}
 	memcpy(req->body + have, bytes.at, bytes.len);
 	if (in->received < req->body_len) {
+		body_queue(req, have);
 		return 0;
 	}
 	list_remove(&req->body_wait);

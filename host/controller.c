@@ -19,6 +19,7 @@
 #include "version.h"
 
 #define CHECK_SOCKET (5000u * CLOCK_MS)	/* is our name still there? */
+#define STOP_MS (5000u * CLOCK_MS)	/* for all links to end */
 #define ANSWER_MS (1000u * CLOCK_MS)	/* to write the last answers */
 #define TRIM (250u * CLOCK_MS)		/* quiet clients give memory back */
 #define ACCEPTS 16			/* in one turn */
@@ -30,7 +31,8 @@ struct controller {
 	struct listener listener;
 	struct pollset set;
 	size_t listen_slot, signal_slot;
-	uint64_t check_at, accept_at, trim_at, idle_since, answer_by;
+	uint64_t check_at, accept_at, trim_at, idle_since;
+	uint64_t stop_by, answer_by;
 	bool trim_due;
 	bool again;			/* state changed after its turn */
 };
@@ -87,6 +89,7 @@ interest(struct controller *c, uint64_t now)
 		    &c->set);
 	}
 	pollset_wake(&c->set, c->check_at);
+	pollset_wake(&c->set, session_budget_check(&hub->clients, now));
 	pollset_wake(&c->set, c->trim_at);
 	if (c->idle_since != 0 && hub->options->idle_exit_ms != 0) {
 		pollset_wake(&c->set, c->idle_since +
@@ -223,7 +226,13 @@ finished(struct controller *c, uint64_t now)
 {
 	struct hub *hub = &c->hub;
 
-	if (!hub->stopping || !list_empty(&hub->links)) {
+	if (!hub->stopping) {
+		return false;
+	}
+	if (c->stop_by == 0) {
+		c->stop_by = now + STOP_MS;
+	}
+	if (!list_empty(&hub->links) && now < c->stop_by) {
 		return false;
 	}
 	while (!list_empty(&hub->stops)) {

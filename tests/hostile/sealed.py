@@ -75,6 +75,10 @@ def parse_result(frame):
     return result
 
 
+def pong_frame(ping, busy=0):
+    return bytes([PONG]) + ping[1:9] + bytes([busy])
+
+
 def resume_frame(next_number=0, ping_ms=0, dead_ms=0):
     return struct.pack(">BQII", RESUME, next_number, ping_ms, dead_ms)
 
@@ -227,7 +231,7 @@ class End:
         while True:
             _, frame = self.receive(until - time.monotonic())
             if frame[0] == PING:
-                self.frame(bytes([PONG]) + frame[1:])
+                self.frame(pong_frame(frame))
             if frame[0] == kind and (request is None or request ==
                                      struct.unpack_from(">I", frame, 1)[0]):
                 return frame
@@ -291,7 +295,7 @@ class Host(End):
             if frame[0] == DATA and frame[1:5] == struct.pack(">I", request):
                 out[frame[5]] += frame[14:]
             elif frame[0] == PING:
-                self.frame(bytes([PONG]) + frame[1:])
+                self.frame(pong_frame(frame))
             elif frame[0] == RESULT and frame[1:5] == struct.pack(">I",
                                                                  request):
                 self.ack()
