@@ -10,22 +10,22 @@ import subprocess
 
 import pytest
 
-from openshell_box import (TOP, Box, Shell, docker, find_image, skip_or_fail,
-                           upload_probe)
+from openshell_box import (BUILD, TOP, Box, Shell, docker, find_image,
+                           skip_or_fail, upload_probe)
 
 
 @pytest.fixture(scope="session")
 def shell(tmp_path_factory):
     if shutil.which("docker") is None or docker("info").returncode != 0:
         skip_or_fail("Docker is not there")
-    subprocess.run(["make", "-s", "-f", "tests/tools/openshell/standin.mk"],
-                   cwd=TOP, check=True)
+    subprocess.run(["make", "-s", "-f", "tests/tools/openshell/standin.mk",
+                    f"BUILD={BUILD}"], cwd=TOP, check=True)
     real = os.environ.get("OPENSHELL")
     if real:
         yield Shell(real, find_image(), None)
         return
     state = tmp_path_factory.mktemp("standin")
-    sh = Shell(str(TOP / "build/tests/openshell/openshell"), find_image(),
+    sh = Shell(str(BUILD / "tests/openshell/openshell"), find_image(),
                state)
     yield sh
     sh.run("standin", "stop")

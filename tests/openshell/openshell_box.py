@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import select
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ import time
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+BUILD = TOP / os.environ.get("BUILD", "build")
 sys.path.insert(0, str(TOP / "tests/tools/openshell"))
 from channel import Channel, pattern_fast, run  # noqa: E402,F401
 
@@ -138,7 +140,7 @@ class Box:
 
 
 def upload_probe(box):
-    probe = TOP / "build/tests/openshell/probe"
+    probe = BUILD / "tests/openshell/probe"
     box.sh("cat >/tmp/probe && chmod 755 /tmp/probe",
            data=probe.read_bytes())
 
@@ -147,3 +149,15 @@ def phases(shell):
     status, out, err = shell.run("sandbox", "list", "-o", "json")
     assert status == 0, err
     return {s["name"]: s["phase"] for s in json.loads(out)}
+
+
+def write_until_it_blocks(ch, limit):
+    """Bytes taken before 2 s pass without room, at most the limit."""
+    os.set_blocking(ch.master, False)
+    total = 0
+    while total < limit and select.select([], [ch.master], [], 2)[1]:
+        try:
+            total += os.write(ch.master, b"y" * 4096)
+        except BlockingIOError:
+            time.sleep(0.001)
+    return total

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What only the stand-in can do: be cut, frozen and restarted on demand."""
-import subprocess
 import time
 
 import pytest
+
+from openshell_box import Box, Shell, docker, write_until_it_blocks
 
 
 @pytest.fixture(autouse=True)
@@ -66,25 +67,43 @@ def test_orphans_are_kept_over_a_restart(box):
     ch.close()
 
 
-def test_a_paused_sandbox_loses_its_links(box, tmp_path):
-    """[read] Keepalives: 15 s x 4; here 0.2 s in a gateway of its own."""
-    shell = type(box.shell)(box.shell.cli, box.shell.image, tmp_path)
-    shell.env["STANDIN_KEEPALIVE_S"] = "0.2"
-    other = type(box)(shell, "paused")
-    try:
-        status, out, err = shell.create("paused")
+@pytest.fixture
+def own_gateway(box, tmp_path):
+    """Makes a sandbox behind a gateway with settings of its own."""
+    shell = Shell(box.shell.cli, box.shell.image, tmp_path)
+
+    def start(**settings):
+        shell.env.update(settings)
+        status, out, err = shell.create("own")
         assert status == 0, out + err
-        ch = other.tty("cat")
-        time.sleep(3)
-        assert ch.proc.poll() is None       # silence alone ends nothing
-        name = subprocess.run(
-            ["docker", "ps", "-q", "--filter",
-             f"label=openshell.standin={tmp_path}"],
-            check=True, capture_output=True, text=True).stdout.strip()
-        subprocess.run(["docker", "pause", name], check=True)
+        return Box(shell, "own")
+
+    yield start
+    shell.run("standin", "stop")
+
+
+def test_bytes_swallowed_upwards(own_gateway):
+    """10 MiB in front of a relay that hardly moves."""
+    ch = own_gateway(STANDIN_MBS="0.01", STANDIN_BOTH_MBS="0.01").tty(
+        "bash", "-c", "stty raw -echo; echo READY; cat >/dev/null")
+    ch.ready()
+    assert 8 << 20 < write_until_it_blocks(ch, 64 << 20) < 13 << 20
+    ch.close()
+
+
+def test_a_paused_sandbox_loses_its_links(own_gateway, tmp_path):
+    """[read] Keepalives: 15 s x 4; here 0.2 s."""
+    other = own_gateway(STANDIN_KEEPALIVE_S="0.2")
+    ch = other.tty("cat")
+    time.sleep(3)
+    assert ch.proc.poll() is None       # silence alone ends nothing
+    name = docker("ps", "-q", "--filter",
+                  f"label=openshell.standin={tmp_path}"
+                  ).stdout.decode().strip()
+    assert docker("pause", name).returncode == 0
+    try:
         assert ch.wait(30) == 1
-        subprocess.run(["docker", "unpause", name], check=True)
-        assert other.sh("pgrep -x cat")
-        ch.close()
     finally:
-        shell.run("standin", "stop")
+        docker("unpause", name)
+    assert other.sh("pgrep -x cat")
+    ch.close()
