@@ -338,6 +338,7 @@ body_data(struct session_request *req, struct wire_bytes bytes,
 	    SESSION_WINDOW_MIN) {
 		size = (size_t)in->received * 2;
 		size = size < SESSION_WINDOW_MIN ? SESSION_WINDOW_MIN : size;
+		size = size < in->granted ? size : (size_t)in->granted;
 		size = size < req->body_len ? size : req->body_len;
 		body = realloc(req->body, size);
 		if (body == NULL) {
