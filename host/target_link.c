@@ -178,9 +178,35 @@ static void
 die(struct target_link *link, const struct error *error)
 {
 	fail_all(link, error);
-	starter_stop(&link->starter);
+	/* An injection ends by itself: only then is its file's name known. */
+	if (link->state != TARGET_LINK_INJECTING ||
+	    link->starter.state != STARTER_BUSY) {
+		starter_stop(&link->starter);
+	}
 	carrier_kill(&link->carrier);
 	link->state = TARGET_LINK_DYING;
+}
+
+/* The way from DYING to GONE: child reaped, no file of ours left. */
+static void
+clear_away(struct target_link *link)
+{
+	if (link->starter.state == STARTER_BUSY || link->removing ||
+	    link->carrier.state != CARRIER_NONE) {
+		return;
+	}
+	if (link->starter.state == STARTER_DONE) {
+		link->place.facts = link->starter.answer.facts;
+		link->starter.state = STARTER_IDLE;
+	}
+	if (link->injected && link->carrier.up_at == 0) {
+		/* It never ran, so it could not remove itself. */
+		link->injected = false;
+		target_start_remove(link);
+	}
+	if (!link->removing) {
+		link->state = TARGET_LINK_GONE;
+	}
 }
 
 void
@@ -292,6 +318,9 @@ target_link_interest(struct target_link *link, struct pollset *set)
 
 	starter_interest(&link->starter, set);
 	carrier_interest(&link->carrier, set);
+	if (link->removing) {
+		pollset_wake(set, link->remove_by);
+	}
 	if (link->state == TARGET_LINK_BLOCKED) {
 		pollset_wake(set, clock_now() + BLOCKED_TICK);
 	}
@@ -318,9 +347,9 @@ target_link_run(struct target_link *link, const struct pollset *set)
 			look_idle(link, clock_now());
 		}
 	}
-	if (link->state >= TARGET_LINK_CLOSING && !link->removing &&
-	    link->carrier.state == CARRIER_NONE) {
-		link->state = TARGET_LINK_GONE;
+	if (link->state == TARGET_LINK_CLOSING ||
+	    link->state == TARGET_LINK_DYING) {
+		clear_away(link);
 	}
 }
 

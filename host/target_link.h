@@ -52,7 +52,8 @@ struct target_link {
 	struct starter starter;
 	struct carrier carrier;
 	struct child remover;
-	bool removing;
+	bool removing;			/* remover is at work */
+	uint64_t remove_by;
 	bool injected;
 	bool new_agent;			/* for every result of its session */
 	bool used;			/* the record on disk says so */

@@ -29,6 +29,11 @@ void target_link_give_up(struct target_link *link,
 
 /* One step of the bring-up, in any state before TARGET_LINK_UP. */
 void target_start_run(struct target_link *link);
+/*
+ * Have an injected agent's file removed by whoever may; nobody waits, but
+ * link->removing stays set until it is done.
+ */
+void target_start_remove(struct target_link *link);
 /* Log the end of the removal of an agent's file. */
 void target_start_check_removal(struct target_link *link);
 

@@ -3,6 +3,7 @@
  * target_start.c - a link's bring-up: find the container, try the image's
  * agent, inject ours, and clear away its file.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "target_link_private.h"
 #include "trust.h"
 
+#define REMOVE_MAX (10000u * CLOCK_MS)
 #define BLOCKED_MAX (60000u * CLOCK_MS)
 
 /* Where jobs run, and by whose will: two identities never share an agent. */
@@ -41,9 +43,8 @@ identify(struct target_link *link)
 	memcpy(link->identity, all, SEAL_KEY);
 }
 
-/* Have an agent's file removed by whoever may; nobody waits for it. */
-static void
-remove_agent(struct target_link *link)
+void
+target_start_remove(struct target_link *link)
 {
 	const struct transport_facts *facts = &link->place.facts;
 	struct argv *argv;
@@ -67,6 +68,7 @@ remove_agent(struct target_link *link)
 	spec.argv = argv_words(argv);
 	link->removing = spec.argv != NULL &&
 	    child_spawn(&link->remover, &spec) == 0;
+	link->remove_by = clock_now() + REMOVE_MAX;
 	free(argv);
 }
 
@@ -75,6 +77,9 @@ target_start_check_removal(struct target_link *link)
 {
 	char ended[64];
 
+	if (link->removing && clock_now() >= link->remove_by) {
+		child_kill(&link->remover, SIGKILL);
+	}
 	if (!link->removing || !link->remover.exited) {
 		return;
 	}
@@ -220,7 +225,7 @@ up(struct target_link *link)
 	    link->place.facts.agent : TRANSPORT_BAKED,
 	    link->new_agent ? ", new-agent" : "");
 	if (c->ready.unlinked == WIRE_UNLINK_FAILED) {
-		remove_agent(link);
+		target_start_remove(link);
 	}
 	begin_all(link);	/* those that only wait for the link */
 }
@@ -244,9 +249,6 @@ attempt_failed(struct target_link *link)
 		return;
 	}
 	target_link_give_up(link, &error);
-	if (link->injected) {
-		remove_agent(link);
-	}
 }
 
 static void
