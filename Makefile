@@ -53,6 +53,7 @@ HEADERS := $(wildcard common/*.h agent/*.h host/*.h)
 # `make check` and the like install what they lack before anything is built.
 DEPS_check := build test
 DEPS_check-long := build test
+DEPS_check-sanitize := build test
 DEPS_demo := build
 DEPS_lint := build lint
 DEPS_fuzz := build fuzz
@@ -189,24 +190,34 @@ $(HOST_BIN): $(HOST_OBJS)
 	$(Q)$(CC) $(LDFLAGS) -pie -o $@.tmp $(HOST_OBJS) $(HOST_LIBS)
 	@mv -f $@.tmp $@
 
-$(patsubst %,%/host/embed.S.o,$(B)/host $(B)/asan $(B)/lint): \
+$(patsubst %,%/host/embed.S.o,$(B)/host $(B)/lint): \
 	$(AGENT_BIN) $(HAVE_ARM64)
 
-# ---- sanitizer builds (glibc): build/asan/sandmux and sandmux-agent ----
+# ---- sanitizer builds (glibc): build/asan has the layout of build ------
 
 ASAN_OBJS_common := $(call objects,$(B)/asan,$(COMMON))
 ASAN_OBJS_agent := $(call objects,$(B)/asan,$(filter agent/%,$(AGENT)))
-ASAN_OBJS_host := $(call objects,$(B)/asan,$(filter host/%,$(HOST)) \
-	$(EMBED_SRC))
+ASAN_OBJS_host := $(call objects,$(B)/asan,$(filter host/%,$(HOST)))
+ASAN_HOST := $(B)/asan/host/sandmux
+ASAN_AGENT := $(B)/asan/agent/sandmux-agent
 
 .PHONY: sanitize
 sanitize: $(B)/asan/sandmux $(B)/asan/sandmux-agent
-$(B)/asan/sandmux: $(ASAN_OBJS_host) $(ASAN_OBJS_common)
+$(B)/asan/sandmux: $(ASAN_HOST)
+	@ln -sf host/sandmux $@
+$(B)/asan/sandmux-agent: $(ASAN_AGENT)
+	@ln -sf agent/sandmux-agent $@
+$(ASAN_AGENT): $(ASAN_OBJS_agent) $(ASAN_OBJS_common)
+	$(call say,LD $@)
+	$(Q)$(CC) $(SANITIZE) -static-libasan -static-libubsan -s -o $@ $^ \
+		$(LIBSODIUM)
+# This one carries that agent.
+$(B)/asan/host/embed.S.o: private EMBED = -DEMBED_AGENT='"$(ASAN_AGENT)"'
+$(B)/asan/host/embed.S.o: $(ASAN_AGENT)
+$(ASAN_HOST): $(ASAN_OBJS_host) $(ASAN_OBJS_common) \
+	$(patsubst %,$(B)/asan/%.o,$(EMBED_SRC))
 	$(call say,LD $@)
 	$(Q)$(CC) $(SANITIZE) -o $@ $^ $(HOST_LIBS)
-$(B)/asan/sandmux-agent: $(ASAN_OBJS_agent) $(ASAN_OBJS_common)
-	$(call say,LD $@)
-	$(Q)$(CC) $(SANITIZE) -o $@ $^ -lsodium
 
 # ---- unit tests (ASan + UBSan) and fuzz replay -------------------------
 
@@ -221,8 +232,10 @@ FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(FUZZ))
 $(eval $(call archive,$(B)/asan/libcommon.a,$(ASAN_OBJS_common)))
 $(eval $(call archive,$(B)/asan/libagent.a,$(filter-out \
 	%/main.o,$(ASAN_OBJS_agent))))
+# The agents inside are the plain ones here.
+EMBED_OBJS := $(patsubst %,$(B)/host/%.o,$(EMBED_SRC))
 $(eval $(call archive,$(B)/asan/libhost.a,$(filter-out \
-	%/main.o,$(ASAN_OBJS_host))))
+	%/main.o,$(ASAN_OBJS_host)) $(EMBED_OBJS)))
 
 # $(call side,NAME): host, agent or nothing
 side = $(if $(wildcard common/$(1).c),,$(if \
@@ -256,7 +269,7 @@ $(call archive,$(B)/$(1)/libcommon.a,$(call objects,$(B)/$(1),$(COMMON)))
 $(call archive,$(B)/$(1)/libagent.a,$(filter-out %/main.o,$(call \
 	objects,$(B)/$(1),$(filter agent/%,$(AGENT)))))
 $(call archive,$(B)/$(1)/libhost.a,$(filter-out %/main.o,$(call \
-	objects,$(B)/$(1),$(filter host/%,$(HOST)))))
+	objects,$(B)/$(1),$(filter host/%,$(HOST)))) $(EMBED_OBJS))
 endef
 $(eval $(call archives,fuzz))
 $(eval $(call archives,coverage))
@@ -299,12 +312,16 @@ $(STANDIN_SUPERVISOR:%=$(B)/tests/openshell/inside/%.o) \
 TEST_PROGRAMS = all sanitize $(UNIT_BINS) $(REPLAY_BINS) $(TOOL_BINS) \
 	$(STANDIN)
 
-.PHONY: check check-long check-arm64 test-programs
+.PHONY: check check-long check-sanitize check-arm64 test-programs
 test-programs: $(TEST_PROGRAMS)
 check: $(TEST_PROGRAMS)
 	@B=$(B) PYTHON=$(PYTHON) sh tests/run.sh
 check-long: $(TEST_PROGRAMS)
 	@B=$(B) PYTHON=$(PYTHON) SANDMUX_LONG=1 sh tests/run.sh
+# The whole programs under ASan and UBSan, on local and in a Debian root.
+check-sanitize: $(TEST_PROGRAMS)
+	@B=$(B)/asan PYTHON=$(PYTHON) SANDMUX_SANITIZE=1 \
+		SUITES="tests/e2e tests/hostile" sh tests/run.sh
 
 # The local end-to-end suite with the arm64 agent under qemu-user: by a host
 # program that carries tests/qemu-agent.sh in place of an agent.
