@@ -19,6 +19,7 @@
 #define AGENT_NULL_FDS 3		/* 0 to 2 point at /dev/null */
 #define AGENT_DRAIN_MS 200u		/* a held pipe is quiet this long */
 #define AGENT_END_MS 2000u		/* for killed jobs to be reaped */
+#define AGENT_TIDY_MS 1000u		/* for a worker's half file to go */
 #define AGENT_GROUPS 4096u		/* groups of ended jobs still alive */
 #define AGENT_DRAINS 1024u		/* pipes of detached children */
 #define AGENT_PIPE 262144		/* a file's pipe, if the kernel lets us */

@@ -94,7 +94,7 @@ read_some(int fd, char *buf, size_t cap)
 static void
 begin(void)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	child_reset();
 	signal(SIGPIPE, SIG_IGN);
 }
@@ -110,6 +110,18 @@ struct place {
 	struct stat old;
 	bool existed;
 };
+
+static const char *volatile unfinished;	/* what an early end removes */
+
+static void
+on_term(int number)
+{
+	(void)number;
+	if (unfinished != NULL) {
+		unlink(unfinished);
+	}
+	_exit(1);
+}
 
 static void
 give_up(int note, const struct place *p, enum wire_step step, int number)
@@ -159,9 +171,11 @@ open_temp(struct place *p, int note)
 	seal_hex(random, sizeof(random), hex);
 	snprintf(p->temp, sizeof(p->temp), "%.*s.sandmux-%s.part", (int)dir,
 	    p->path, hex);
+	unfinished = p->temp;
 	p->fd = open(p->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW |
 	    O_CLOEXEC, 0600);
 	if (p->fd == -1) {
+		unfinished = NULL;
 		p->temp[0] = '\0';
 		child_fail(note, WIRE_STEP_OPEN, errno, p->path);
 	}
@@ -228,6 +242,7 @@ put_child(const struct task_child *c, void *arg)
 	ssize_t n;
 
 	begin();
+	signal(SIGTERM, on_term);
 	resolve(put, c->note);
 	open_place(&p, c->note);
 	while ((n = read_some(c->in, buf, sizeof(buf))) > 0) {

@@ -106,6 +106,7 @@ task_new(struct tasks *tasks, struct session_request *req, unsigned flags,
 	task->note = e->note[0];
 	task->started = task->quiet = clock_now();
 	task->deadline = task->kill_at = CLOCK_NEVER;
+	task->grace_ms = AGENT_TIDY_MS;
 	task->slot_in = task->slot_note = POLLSET_NONE;
 	task->slot_out[0] = task->slot_out[1] = POLLSET_NONE;
 	list_append(&tasks->all, &task->link);
@@ -327,7 +328,7 @@ task_stop(struct task *task, uint8_t outcome)
 	task->stage = TASK_TERM;
 	task->outcome = outcome;
 	task->kill_at = clock_now() + task->grace_ms * (uint64_t)CLOCK_MS;
-	kill_task(task, task->job ? SIGTERM : SIGKILL);
+	kill_task(task, SIGTERM);
 }
 
 static void
@@ -619,8 +620,9 @@ tasks_alive(const struct tasks *tasks)
 	return !list_empty(&tasks->all) || tasks->group_count > 0;
 }
 
+/* Workers get a signal of their own: they may have to tidy up first. */
 static void
-kill_all(struct tasks *tasks)
+kill_all(struct tasks *tasks, int worker)
 {
 	struct list *at;
 	unsigned i;
@@ -629,7 +631,7 @@ kill_all(struct tasks *tasks)
 		struct task *task = LIST_OF(at, struct task, link);
 
 		if (!task->exited || (task->job && group_alive(task->pid))) {
-			kill_task(task, SIGKILL);
+			kill_task(task, task->job ? SIGKILL : worker);
 		}
 	}
 	for (i = 0; i < tasks->group_count; i++) {
@@ -642,11 +644,13 @@ kill_all(struct tasks *tasks)
 void
 tasks_kill(struct tasks *tasks)
 {
-	uint64_t end = clock_now() + AGENT_END_MS * (uint64_t)CLOCK_MS;
+	uint64_t start = clock_now();
+	uint64_t end = start + AGENT_END_MS * (uint64_t)CLOCK_MS;
+	uint64_t tidy = start + AGENT_TIDY_MS * (uint64_t)CLOCK_MS;
 	siginfo_t info;
 
 	do {
-		kill_all(tasks);
+		kill_all(tasks, clock_now() < tidy ? SIGTERM : SIGKILL);
 		tasks_reap(tasks);
 		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) ==
 		    -1) {
