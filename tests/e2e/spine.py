@@ -48,7 +48,7 @@ def marker():
         return str(1_000_000_000 + _serial[0] % 1_000_000_000)
 
 
-def wait_for(what, condition, seconds=60):
+def wait_for(what, condition, seconds=30):
     """Until condition() is true; its value."""
     end = time.monotonic() + seconds
     while True:
