@@ -18,7 +18,7 @@ from conftest import BUILD, peak, wait_for
 from sealed import (CANCEL, CREDIT, DATA, ECHO, EXEC, GET, HELLO_MSG, RESULT,
                     SIGNAL, STATUS, STOP, WELCOME, credit_frame, data_frame,
                     eof_frame, exec_body, f, items, open_frame, parse_result)
-from test_hostile_agent import Controller
+from test_hostile_agent import PROGRAMS, Controller
 
 MIB = 1 << 20
 LIMIT = 16 * MIB
@@ -89,7 +89,7 @@ class Client:
         self.socket.close()
 
 
-@pytest.fixture(scope="module", params=["plain", "asan"])
+@pytest.fixture(scope="module", params=PROGRAMS)
 def controller(request, agent_program, host_program):
     program = host_program
     if request.param == "asan":
