@@ -18,7 +18,7 @@
 #include "version.h"
 
 #define CLIENT_REQUESTS 8u		/* at once, of one client */
-#define CLIENT_TRIES 100		/* to reach a controller that comes */
+#define CLIENT_PATIENCE_MS 10000u	/* with one that comes and goes */
 #define CLIENT_PAUSE_MS 50
 
 extern char **environ;
@@ -233,11 +233,16 @@ same_program(const struct client *c)
 static void
 mismatch(const struct client *c, struct error *error)
 {
+	char more[96] = "it does not make way";
+
+	if (c->peer.busy > 0) {
+		snprintf(more, sizeof(more), "it has %u request%s under way; "
+		    "wait for the end", (unsigned)c->peer.busy,
+		    c->peer.busy == 1 ? "" : "s");
+	}
 	error_set(error, WIRE_STEP_START, 0, "the controller (pid %u) is "
-	    "version %s, this is %s, and it has %u request%s under way; wait "
-	    "for the end or run `sandmux stop`", (unsigned)c->peer.pid,
-	    c->peer.program, SANDMUX_VERSION, (unsigned)c->peer.busy,
-	    c->peer.busy == 1 ? "" : "s");
+	    "version %s, this is %s, and %s or run `sandmux stop`",
+	    (unsigned)c->peer.pid, c->peer.program, SANDMUX_VERSION, more);
 }
 
 /*
@@ -256,7 +261,8 @@ attempt(const struct client_config *config, const char *dir,
 	if (c == NULL) {
 		/* One that ends at this very moment closes on us. */
 		if (fd >= 0 && error->step == WIRE_STEP_LINK) {
-			error->step = WIRE_STEP_NONE;
+			error_set(error, WIRE_STEP_NONE, 0, "the controller "
+			    "in %s hangs up; see its log there", dir);
 		}
 		return NULL;
 	}
@@ -277,30 +283,33 @@ attempt(const struct client_config *config, const char *dir,
 struct client *
 client_open(const struct client_config *config, struct error *error)
 {
+	uint64_t deadline = 0;
 	char dir[PATHS_MAX];
 	struct client *c;
-	int try;
 
 	interrupt_guard();
 	if (paths_runtime(dir, sizeof(dir), error) < 0) {
 		return NULL;
 	}
-	for (try = 0; try < CLIENT_TRIES; try++) {
+	for (;;) {
 		c = attempt(config, dir, error);
 		if (c != NULL || error->step != WIRE_STEP_NONE ||
 		    (config->flags & CLIENT_START) == 0) {
 			return c;
 		}
+		if (deadline == 0) {
+			deadline = clock_now() +
+			    CLIENT_PATIENCE_MS * (uint64_t)CLOCK_MS;
+		} else if (clock_now() >= deadline) {
+			error->step = WIRE_STEP_START;
+			return NULL;
+		} else {
+			pause_ms(CLIENT_PAUSE_MS);
+		}
 		if (launch_start(dir, error) < 0) {
 			return NULL;
 		}
-		if (try > 0) {
-			pause_ms(CLIENT_PAUSE_MS);
-		}
 	}
-	error_set(error, WIRE_STEP_START, 0, "the controller in %s comes and "
-	    "goes; see its log there", dir);
-	return NULL;
 }
 
 void

@@ -34,11 +34,9 @@ struct copy {
 	struct target_operand from, to;
 	char target[TARGET_TEXT_MAX];
 	char base[NAME_MAX + 1];	/* the source's, empty: none */
-	char path[WIRE_PATH_MAX + 1];	/* the remote one */
 	struct sink sink;		/* of a download to a file */
 	struct stdfd file;		/* bytes come from or go to this */
 	int fd;				/* owned source, -1: none */
-	bool seekable;
 	mode_t mode;
 	uint64_t size;			/* of the source, 0: unknown */
 	struct progress progress;
@@ -222,63 +220,28 @@ open_source(struct copy *c, struct error *error)
 		    "in this version yet)", c->from.path);
 		return -1;
 	}
-	c->seekable = S_ISREG(st.st_mode);
-	c->size = c->seekable && st.st_size > 0 ? (uint64_t)st.st_size : 0;
-	c->mode = c->seekable && !is_stdio(&c->from) ? st.st_mode & 0777 :
+	c->size = S_ISREG(st.st_mode) && st.st_size > 0 ?
+	    (uint64_t)st.st_size : 0;
+	c->mode = S_ISREG(st.st_mode) && !is_stdio(&c->from) ? st.st_mode & 0777 :
 	    0666 & ~sink_umask();
 	stdfd_open(&c->file, c->fd, false);
 	return 0;
 }
 
-/* path/base for a remote directory; -1 if there is no base or room. */
-static int
-into_directory(struct copy *c, const char *path)
-{
-	size_t len = strlen(path);
-	int n;
-
-	n = snprintf(c->path, sizeof(c->path), "%s%s%s", path,
-	    len > 0 && path[len - 1] == '/' ? "" : "/", c->base);
-	return c->base[0] == '\0' || n >= (int)sizeof(c->path) ? -1 : 0;
-}
-
-static bool
-is_directory(const struct run_end *end)
-{
-	return end->complete && end->outcome == WIRE_FAILED &&
-	    end->error.number == EISDIR;
-}
-
 static int
 upload(struct copy *c, struct error *error)
 {
-	const char *path = c->to.path;
 	struct wire msg = { .type = WIRE_PUT };
 	struct run_end end;
-	int status = CMD_OK, rc;
+	int status = CMD_OK;
 
 	if (open_source(c, error) < 0) {
 		return CMD_FAILED;
 	}
-	rc = path[strlen(path) - 1] == '/' ? into_directory(c, path) :
-	    snprintf(c->path, sizeof(c->path), "%s", path) > 0 ? 0 : -1;
-	if (rc < 0) {
-		wrong(error, "DST is a directory and SRC has no name to use "
-		    "in it");
-		return CMD_USAGE;
-	}
-	for (;;) {
-		msg.u.put.mode = c->mode;
-		msg.u.put.path = wire_string(c->path);
-		carry(c, &msg, &end);
-		/* Only the agent knows that it is one: once more, into it. */
-		if (!is_directory(&end) || strcmp(c->path, path) != 0 ||
-		    into_directory(c, path) < 0 || (c->progress.done > 0 &&
-		    (!c->seekable || lseek(c->fd, 0, SEEK_SET) < 0))) {
-			break;
-		}
-		run_end_free(&end);
-	}
+	msg.u.put.mode = c->mode;
+	msg.u.put.path = wire_string(c->to.path);
+	msg.u.put.name = wire_string(c->base);
+	carry(c, &msg, &end);
 	if (check(c, &end, end.in, error) < 0) {
 		status = status_of(&end);
 	}

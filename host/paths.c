@@ -74,14 +74,15 @@ check(const char *dir, struct error *error)
 	return 0;
 }
 
-/* A socket's path must fit into its address. */
+/* A socket's path must fit into its address, with a pid while it is made. */
 static int
 fits(const char *dir, struct error *error)
 {
 	struct sockaddr_un un;
 	char path[sizeof(un.sun_path)];
 
-	return paths_join(path, sizeof(path), dir, PATHS_SOCKET, error);
+	return paths_join(path, sizeof(path), dir, PATHS_SOCKET ".4194304",
+	    error);
 }
 
 int

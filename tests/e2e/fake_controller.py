@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""A controller of our own making on the client socket: for versions that do
+not exist yet, and for everything a hostile one could say."""
+import fcntl
+import os
+import socket
+import struct
+import threading
+
+OPEN, DATA, CREDIT, EOF, RESULT, CANCEL, LOG = 16, 17, 18, 19, 22, 23, 24
+HELLO, WELCOME = 32, 33
+
+
+def f(data):
+    return struct.pack(">I", len(data)) + data
+
+
+def welcome(version=1, busy=0, program=b"0.0.1", pid=None):
+    return struct.pack(">BHII", WELCOME, version, pid or os.getpid(),
+                       busy) + f(program)
+
+
+def data(request, payload, channel=2, offset=0):
+    return struct.pack(">BIBQ", DATA, request, channel, offset) + payload
+
+
+def result(request, outcome=0, code=0, step=0, error=0, out=0, err=0,
+           text=b"", info=b"", taken=0):
+    return struct.pack(">BIBiBIQQQQBB", RESULT, request, outcome, code, step,
+                       error, taken, out, err, 1000, 0, 0) + f(text) + f(info)
+
+
+class Hello:
+    def __init__(self, frame):
+        (kind, self.min, self.max, self.flags) = struct.unpack(
+            ">BHHI", frame[:9])
+        assert kind == HELLO
+        self.program, rest = self.take(frame[9:])
+        self.target, rest = self.take(rest)
+        items, rest = self.take(rest)
+        assert rest == b""
+        count, = struct.unpack(">I", items[:4])
+        items, self.env = items[4:], {}
+        for _ in range(count):
+            item, items = self.take(items)
+            name, _, value = item.partition(b"=")
+            self.env[name] = value
+
+    @staticmethod
+    def take(rest):
+        n, = struct.unpack(">I", rest[:4])
+        return rest[4:4 + n], rest[4 + n:]
+
+
+class Connection:
+    def __init__(self, sock):
+        self.sock = sock
+
+    def read(self):
+        """The next frame; None at the end."""
+        head = self.exactly(4)
+        return None if head is None else self.exactly(
+            struct.unpack(">I", head)[0])
+
+    def exactly(self, n):
+        got = b""
+        while len(got) < n:
+            piece = self.sock.recv(n - len(got))
+            if not piece:
+                return None
+            got += piece
+        return got
+
+    def say(self, *frames):
+        self.sock.sendall(b"".join(f(x) for x in frames))
+
+    def raw(self, data):
+        self.sock.sendall(data)
+
+    def until_open(self):
+        """Read up to an OPEN; its request id."""
+        while True:
+            frame = self.read()
+            if frame is None or frame[0] == OPEN:
+                return struct.unpack(">I", frame[1:5])[0] if frame else None
+
+    def drain(self):
+        try:
+            while self.sock.recv(65536):
+                pass
+        except OSError:
+            pass
+
+
+class FakeController:
+    """Serves directory/socket; serve(hello, connection) for each client."""
+
+    def __init__(self, directory, serve):
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        self.path = os.path.join(directory, "socket")
+        # A real one would take the place of one that does not hold this.
+        self.lock = open(os.path.join(directory, "lock"), "w")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        self.serve = serve
+        self.hellos = []
+        threading.Thread(target=self.loop, daemon=True).start()
+
+    def loop(self):
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.one, args=(sock,),
+                             daemon=True).start()
+
+    def one(self, sock):
+        with sock:
+            connection = Connection(sock)
+            frame = connection.read()
+            if frame is None:
+                return
+            hello = Hello(frame)
+            self.hellos.append(hello)
+            try:
+                self.serve(hello, connection)
+            except OSError:
+                pass
+
+    def close(self):
+        """Stop listening; the socket's file stays, stale."""
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.listener.close()
+        self.lock.close()
