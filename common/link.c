@@ -141,13 +141,48 @@ link_wipe(struct link *link)
 
 /* ---- ends ------------------------------------------------------------- */
 
+/* An attempt has nothing yet, a replaced link nothing any more. */
+static bool
+has_session(const struct link *link)
+{
+	return link->attachment != 0 &&
+	    link->attachment == session_attachment(link->session);
+}
+
 static void
 end(struct link *link, enum link_state state)
 {
 	if (link->state < LINK_CLOSED) {
 		link->state = state;
-		session_detach(link->session);
+		if (has_session(link)) {
+			session_detach(link->session);
+		}
 	}
+}
+
+int
+link_attach(struct link *link, uint64_t next, struct error *error)
+{
+	if (session_attach(link->session, next, error) == -1) {
+		return -1;
+	}
+	link->attachment = session_attachment(link->session);
+	return 0;
+}
+
+/* Another link has the session: nothing of this one counts any more. */
+static bool
+replaced(struct link *link)
+{
+	if (link->attachment == 0 || has_session(link)) {
+		return false;
+	}
+	if (link->state < LINK_CLOSED) {
+		error_set(&link->error, WIRE_STEP_LINK, 0,
+		    "another link has taken over");
+		end(link, LINK_CLOSED);
+	}
+	return true;
 }
 
 void
@@ -268,14 +303,14 @@ fill(struct link *link)
 {
 	const struct session_frame *f;
 
-	if (link->state != LINK_UP && !link->resume_due) {
+	if (replaced(link) || (link->state != LINK_UP && !link->resume_due)) {
 		return false;
 	}
 	seal_control(link);
 	if (link->ack_due) {
 		seal_ack(link);
 	}
-	while (link->out_end < OUT_FULL && link->state < LINK_CLOSED &&
+	while (link->out_end < OUT_FULL && has_session(link) &&
 	    (f = session_next(link->session)) != NULL) {
 		link_seal(link, f->bytes, f->length);
 	}
@@ -367,7 +402,7 @@ on_resume(struct link *link, const struct wire *msg, struct error *error)
 	if (link->role == SEAL_HOST && link->terms.number == 1) {
 		return session_acked(link->session, msg->u.resume.next, error);
 	}
-	return session_attach(link->session, msg->u.resume.next, error);
+	return link_attach(link, msg->u.resume.next, error);
 }
 
 static int
@@ -475,7 +510,7 @@ parse(struct link *link)
 		link_hello_search(link);
 	}
 	while ((link->state == LINK_RESUME_WAIT || link->state == LINK_UP) &&
-	    take_header(link)) {
+	    !replaced(link) && take_header(link)) {
 		at = link->in_buf + link->in_start;
 		have = link->in_end - link->in_start;
 		if (have < LINK_RECORD) {
@@ -613,8 +648,9 @@ link_interest(struct link *link, struct pollset *set)
 {
 	uint64_t ping;
 	bool write_due = link->out_start < link->out_end || link->more ||
-	    link->resume_due || link->close_due > 0 || link->ping_due ||
-	    (link->state == LINK_UP && session_pending(link->session));
+	    link->resume_due || (link->state == LINK_UP &&
+	    (link->close_due > 0 || link->ping_due ||
+	    session_pending(link->session)));
 
 	link->in_slot = link->out_slot = POLLSET_NONE;
 	if (link->state >= LINK_CLOSED) {

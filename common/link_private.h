@@ -25,6 +25,7 @@ struct link {
 	struct error error;
 	struct link_terms terms;
 	struct session *session;	/* borrowed */
+	uint64_t attachment;		/* ours of the session, 0: not yet */
 	struct seal_secret *secret;	/* borrowed */
 	struct seal *seal;		/* owned */
 	int in, out;			/* owned */
@@ -65,6 +66,8 @@ void link_fail(struct link *link, enum wire_step step, int number,
 void link_seal(struct link *link, const uint8_t *plain, size_t len);
 void link_seal_message(struct link *link, const struct wire *msg);
 void link_trim(struct link *link);
+/* Give the session to this link; 0, or -1 with *error. */
+int link_attach(struct link *link, uint64_t next, struct error *error);
 
 /* link_hello.c */
 void link_bind(const struct link *link, struct seal_binding *binding);

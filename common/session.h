@@ -261,6 +261,11 @@ int session_attach(struct session *session, uint64_t next,
     struct error *error);
 /* No carrier now: nothing is sent until the next session_attach(). */
 void session_detach(struct session *session);
+/*
+ * Which session_attach() holds, a number that never comes again; 0: none.  A
+ * carrier that remembers its own sees by it that another has taken over.
+ */
+uint64_t session_attachment(const struct session *session);
 
 /* The number expected next from the far end. */
 uint64_t session_expected(const struct session *session);

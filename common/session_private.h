@@ -40,6 +40,7 @@ struct session {
 	unsigned since_bulk;		/* records since the last bulk one */
 	uint64_t next;			/* number of the next new frame */
 	bool attached;
+	uint64_t attachments;		/* so far */
 
 	uint64_t in_flight;		/* bulk bytes not acknowledged */
 	uint64_t delivered;		/* bulk bytes acknowledged, in all */

@@ -731,6 +731,7 @@ session_attach(struct session *s, uint64_t next, struct error *error)
 	s->in_flight = 0;
 	s->resend = s->first;
 	s->attached = true;
+	s->attachments++;
 	return session_acked(s, next, error);
 }
 
@@ -738,6 +739,12 @@ void
 session_detach(struct session *s)
 {
 	s->attached = false;
+}
+
+uint64_t
+session_attachment(const struct session *s)
+{
+	return s->attached ? s->attachments : 0;
 }
 
 void
