@@ -10,6 +10,8 @@
 #define PLAIN_LENGTH 4u			/* f(frame)'s length field */
 #define PLAIN_IN 131072u
 #define PLAIN_OUT (2 * (PLAIN_LENGTH + WIRE_FRAME_MAX))
+#define PLAIN_HELD 1048576u		/* unwritten, of all carriers */
+#define PLAIN_MANY 32u			/* carriers that may keep their pages */
 #define PLAIN_PAGE 4096u
 #define TURN_WRITES 8u
 #define TURN_READS 4u
@@ -24,6 +26,13 @@ struct plain {
 	uint8_t in[PLAIN_IN];
 };
 
+/*
+ * What all carriers have in their output buffers.  Above the limit each of
+ * them holds one frame only, so that many that nobody reads stay small.
+ */
+static size_t held;
+static unsigned carriers;
+
 struct plain *
 plain_new(const struct plain_config *config)
 {
@@ -34,6 +43,7 @@ plain_new(const struct plain_config *config)
 		errno = ENOMEM;
 		return NULL;
 	}
+	carriers++;
 	plain->config = *config;
 	plain->slot_in = POLLSET_NONE;
 	return plain;
@@ -46,6 +56,8 @@ plain_free(struct plain *plain)
 
 	if (plain != NULL) {
 		close(plain->config.fd);
+		held -= plain->out_end - plain->out_start;
+		carriers--;
 		free(plain);
 	}
 	errno = saved;
@@ -93,7 +105,26 @@ plain_greet(struct plain *plain, const struct wire *message)
 	}
 	put_length(plain->out + plain->out_end, len);
 	plain->out_end += PLAIN_LENGTH + len;
+	held += PLAIN_LENGTH + len;
 	return 0;
+}
+
+static void
+release(uint8_t *buf, size_t used, size_t size)
+{
+#ifdef MADV_DONTNEED
+	uintptr_t from = ((uintptr_t)buf + used + PLAIN_PAGE - 1) &
+	    ~(uintptr_t)(PLAIN_PAGE - 1);
+	uintptr_t to = ((uintptr_t)buf + size) & ~(uintptr_t)(PLAIN_PAGE - 1);
+
+	if (to > from) {
+		madvise((void *)from, to - from, MADV_DONTNEED);
+	}
+#else
+	(void)buf;
+	(void)used;
+	(void)size;
+#endif
 }
 
 /* 0 all written, 1 the socket is full, -1 it is gone. */
@@ -116,6 +147,10 @@ drain(struct plain *plain)
 			return -1;
 		}
 		plain->out_start += (size_t)n;
+		held -= (size_t)n;
+	}
+	if (carriers > PLAIN_MANY && plain->out_end > PLAIN_PAGE) {
+		release(plain->out, 0, PLAIN_OUT);
 	}
 	plain->out_start = plain->out_end = 0;
 	return 0;
@@ -129,12 +164,14 @@ fill(struct plain *plain)
 
 	while (plain->greeted && PLAIN_OUT - plain->out_end >=
 	    PLAIN_LENGTH + WIRE_FRAME_MAX &&
+	    (plain->out_end == 0 || held < PLAIN_HELD) &&
 	    (f = session_next(plain->config.session)) != NULL) {
 		n = f->length - WIRE_NUMBER;
 		put_length(plain->out + plain->out_end, n);
 		memcpy(plain->out + plain->out_end + PLAIN_LENGTH,
 		    f->bytes + WIRE_NUMBER, n);
 		plain->out_end += PLAIN_LENGTH + n;
+		held += PLAIN_LENGTH + n;
 	}
 	return plain->out_end > 0;
 }
@@ -274,24 +311,6 @@ bool
 plain_drained(const struct plain *plain)
 {
 	return plain->out_start == plain->out_end && !plain->more;
-}
-
-static void
-release(uint8_t *buf, size_t used, size_t size)
-{
-#ifdef MADV_DONTNEED
-	uintptr_t from = ((uintptr_t)buf + used + PLAIN_PAGE - 1) &
-	    ~(uintptr_t)(PLAIN_PAGE - 1);
-	uintptr_t to = ((uintptr_t)buf + size) & ~(uintptr_t)(PLAIN_PAGE - 1);
-
-	if (to > from) {
-		madvise((void *)from, to - from, MADV_DONTNEED);
-	}
-#else
-	(void)buf;
-	(void)used;
-	(void)size;
-#endif
 }
 
 void
