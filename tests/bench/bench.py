@@ -310,13 +310,15 @@ def commands(table, place, ours, base):
     held = ours.loop(place.target, "/bin/true")
     other = base.loop(place.target, "/bin/true") if base else None
     floors, us, ratios, bases = [], [], [], []
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
         rtt = raw("rtt", 300)
         spawn = float(place.once(place.tools / "spawnloop", COMMANDS,
                                  "/bin/true"))
+        # Neither of the two always comes first.
+        theirs = other("run", COMMANDS) if other and turn % 2 else None
         mine = held("run", COMMANDS)
         if other:
-            bases.append(mine / other("run", COMMANDS))
+            bases.append(mine / (theirs or other("run", COMMANDS)))
         floors.append(rtt + spawn)
         us.append(mine)
         ratios.append(mine / (rtt + spawn))
@@ -446,8 +448,10 @@ def build_base(commit, work):
     """BASE's programs, with this tree's client loop where it still fits."""
     tree = work / "base"
     run("git", "-C", ROOT, "worktree", "add", "--detach", tree, commit)
-    jobs = f"-j{os.cpu_count()}"
-    run("make", jobs, "-C", tree, "all", "build/bench/client_loop")
+    # A make of its own, not a part of the one that runs this.
+    env = {k: v for k, v in os.environ.items()
+           if k not in ("B", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+    run("make", "-C", tree, "all", "build/bench/client_loop", env=env)
     return tree
 
 
@@ -532,9 +536,9 @@ def main():
         base_tree = build_base(commit, work) if commit else None
         measure(table, work, env, base_tree)
     finally:
-        if base_tree:
+        if commit:
             subprocess.run(["git", "-C", ROOT, "worktree", "remove",
-                            "--force", base_tree], capture_output=True)
+                            "--force", work / "base"], capture_output=True)
         shutil.rmtree(work, ignore_errors=True)
         head = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"],
                               capture_output=True, text=True).stdout.strip()
