@@ -599,7 +599,9 @@ time_passes(struct link *link, uint64_t now)
 
 	link->turn = now;
 	if (gap > link->ping) {
+		/* What came after the gap is not moved into the future. */
 		link->heard += gap - link->ping;
+		link->heard = link->heard < now ? link->heard : now;
 	}
 	if (link->state >= LINK_CLOSED) {
 		return;

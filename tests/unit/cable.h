@@ -67,6 +67,7 @@ struct cable_dir {
 	enum cable_op op;		/* done to this unit */
 	unsigned op_unit;
 	size_t op_at;			/* the byte that is flipped */
+	bool eof;			/* the writer is gone */
 	uint64_t ends[1024];		/* where units end, as received */
 	uint8_t *held;			/* a unit that changes places */
 	size_t held_len;
@@ -85,8 +86,8 @@ static inline void
 cable_append(uint8_t **buf, size_t *len, size_t *size, const uint8_t *data,
     size_t n)
 {
-	if (*len + n > *size) {
-		*size = (*len + n) * 2;
+	if (*buf == NULL || *len + n > *size) {
+		*size = (*len + n) * 2 + 1;
 		*buf = realloc(*buf, *size);
 		assert_non_null(*buf);
 	}
@@ -211,11 +212,12 @@ cable_dir_step(struct cable *c, struct cable_dir *d)
 	ssize_t n;
 	size_t max, unit;
 
-	while (d->from != -1 && (n = read(d->from, buf, sizeof(buf))) > 0) {
+	while ((n = read(d->from, buf, sizeof(buf))) > 0) {
 		cable_append(&d->in, &d->in_len, &d->in_size, buf,
 		    (size_t)n);
 		c->moved += (uint64_t)n;
 	}
+	d->eof = n == 0 || errno != EAGAIN;
 	while ((unit = cable_unit(c, d)) > 0) {
 		cable_pass_unit(d, unit);
 	}
@@ -239,11 +241,20 @@ cable_dir_step(struct cable *c, struct cable_dir *d)
 static inline void
 cable_step(struct cable *c)
 {
+	unsigned i;
+
 	if (c->host == -1) {
 		return;
 	}
 	cable_dir_step(c, &c->dir[TO_HOST]);
 	cable_dir_step(c, &c->dir[TO_AGENT]);
+	for (i = 0; i < 2; i++) {
+		if (c->dir[i].eof && !c->hold && !c->blocked[i] &&
+		    c->dir[i].out_len == 0) {
+			cable_cut(c);
+			return;
+		}
+	}
 	if (!c->hit) {
 		return;
 	}
