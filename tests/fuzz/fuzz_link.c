@@ -93,9 +93,9 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 
 struct end {
 	struct app app;
-	struct link *link;		/* NULL: gone */
+	struct link *link, *old;	/* NULL: gone */
 	struct seal_secret *secret;
-	int fd;				/* our end of its socket */
+	int fd, old_fd;			/* our ends of their sockets */
 	uint8_t *under_way;		/* what it said and nobody got yet */
 	size_t len;
 };
@@ -121,6 +121,17 @@ socket_pair(const struct world *w, int *ours)
 }
 
 static void
+drop_old(struct end *e)
+{
+	if (e->old != NULL) {
+		link_free(e->old);
+		close(e->old_fd);
+	}
+	e->old = NULL;
+	e->old_fd = -1;
+}
+
+static void
 drop_link(struct end *e)
 {
 	if (e->link != NULL) {
@@ -133,17 +144,65 @@ drop_link(struct end *e)
 	session_detach(e->app.session);
 }
 
+/* Make room for a new link: the one before may live beside it for a while. */
+static void
+set_aside(struct end *e, bool keep)
+{
+	drop_old(e);
+	if (!keep) {
+		drop_link(e);
+		return;
+	}
+	e->old = e->link;
+	e->old_fd = e->fd;
+	e->link = NULL;
+	e->len = 0;
+}
+
+/* argv's words, perhaps not as they should be. */
+static void
+check_words(const struct link_terms *terms, struct input *in)
+{
+	char number[9], key[2 * SEAL_KEY + 1], changed[80];
+	char *words[5] = { (char *)(uintptr_t)terms->versions,
+	    (char *)(uintptr_t)terms->token,
+	    (char *)(uintptr_t)terms->session, number, key };
+	struct link_terms parsed;
+	const uint8_t *bytes;
+	const char *what;
+	uint8_t which = input_u8(in);
+	size_t len;
+
+	snprintf(number, sizeof(number), "%08x", (unsigned)terms->number);
+	seal_hex(terms->host_key, SEAL_KEY, key);
+	CHECK(link_parse_terms(&parsed, words, &what) == 0);
+	CHECK(memcmp(&parsed, terms, sizeof(parsed)) == 0);
+	bytes = input_bytes(in, which >> 3 & 15, &len);
+	snprintf(changed, sizeof(changed), "%s", words[which % 5]);
+	if (len > 0) {
+		memcpy(changed + (which & 0x80 ? 0 : strlen(changed) / 2),
+		    bytes, len);
+	}
+	words[which % 5] = changed;
+	if (link_parse_terms(&parsed, words, &what) == -1) {
+		CHECK(what[0] != '\0');
+	} else {
+		CHECK(parsed.number != 0);
+		(void)link_common_version(parsed.versions);
+	}
+}
+
 /* The next link, as the controller and the stub start it. */
 static void
-new_link(struct world *w)
+new_link(struct world *w, bool keep)
 {
 	struct link_config host = { .session = w->host.app.session,
 	    .secret = w->host.secret };
 	struct link_config agent = { .session = w->agent.app.session,
 	    .secret = w->agent.secret };
 
-	drop_link(&w->host);
-	drop_link(&w->agent);
+	set_aside(&w->host, keep);
+	set_aside(&w->agent, keep);
 	link_our_versions(host.terms.versions);
 	memcpy(host.terms.session, SESSION, LINK_SESSION);
 	host.terms.number = ++w->number;
@@ -176,7 +235,7 @@ check_link(const struct end *e)
 	CHECK(head_len <= LINK_QUOTE && tail_len <= LINK_QUOTE);
 	if (link_state(l) >= LINK_CLOSED) {
 		app_check_error(link_error(l));
-		CHECK(!e->app.session->attached);
+		CHECK(e->old != NULL || !e->app.session->attached);
 	}
 	if (link_state(l) == LINK_UP && l->role == SEAL_HOST) {
 		CHECK(link_ready(l)->link == l->terms.number);
@@ -185,24 +244,38 @@ check_link(const struct end *e)
 	    strlen(link_wrong_version(l)) == LINK_VERSIONS);
 	(void)link_drained(l);
 	(void)link_rtt(l);
+	(void)link_pong_at(l);
+	(void)link_peer_busy(l);
 	(void)link_session_closed(l);
+}
+
+static void
+run_link(struct link *link)
+{
+	struct pollset set = { 0 };
+
+	pollset_clear(&set);
+	link_interest(link, &set);
+	CHECK(pollset_wait(&set) == 0);
+	link_run(link, &set);
+	pollset_free(&set);
 }
 
 /* One turn of this end's loop, then what it said is under way. */
 static void
 turn(struct end *e)
 {
-	struct pollset set = { 0 };
+	static uint8_t nowhere[65536];
 	ssize_t n;
 
+	if (e->old != NULL) {
+		run_link(e->old);
+		n = recv(e->old_fd, nowhere, sizeof(nowhere), MSG_DONTWAIT);
+	}
 	if (e->link == NULL) {
 		return;
 	}
-	pollset_clear(&set);
-	link_interest(e->link, &set);
-	CHECK(pollset_wait(&set) == 0);
-	link_run(e->link, &set);
-	pollset_free(&set);
+	run_link(e->link);
 	while (e->len < PIPE_MAX && (n = recv(e->fd, e->under_way + e->len,
 	    PIPE_MAX - e->len, MSG_DONTWAIT)) > 0) {
 		e->len += (size_t)n;
@@ -275,6 +348,9 @@ seal_any(struct end *e, struct end *to, struct input *in)
 	int i;
 
 	room = pad & 0x80 ? (pad & 0x7f) * 256 : 0;
+	if (room > sizeof(plain) - WIRE_NUMBER - len) {
+		room = sizeof(plain) - WIRE_NUMBER - len;
+	}
 	if (e->link == NULL || e->link->out_end + LINK_RECORD +
 	    SEAL_OVERHEAD + WIRE_NUMBER + len + room > LINK_OUT) {
 		return;
@@ -295,6 +371,44 @@ seal_any(struct end *e, struct end *to, struct input *in)
 		link_seal(e->link, plain, WIRE_NUMBER + len);
 	}
 	turn(e);
+}
+
+/* An agent that holds the keys, with a READY of the input's. */
+static void
+liar(struct world *w, struct input *in)
+{
+	uint8_t preamble[LINK_PREAMBLE], *at = preamble + LINK_HELLO;
+	uint8_t plain[WIRE_NUMBER + WIRE_READY_BYTES] = { 0 };
+	struct seal_secret *secret = seal_secret_new();
+	struct seal *seal = seal_new(SEAL_CORE);
+	struct seal_binding b;
+	const uint8_t *bytes;
+	size_t len;
+
+	bytes = input_bytes(in, input_u8(in) & 31, &len);
+	plain[WIRE_NUMBER] = WIRE_READY;
+	plain[WIRE_NUMBER + 2] = 1;
+	plain[WIRE_NUMBER + 6] = (uint8_t)w->number;
+	if (len > 0) {
+		memcpy(plain + WIRE_NUMBER, bytes, len);
+	}
+	CHECK(secret != NULL && seal != NULL);
+	if (w->host.link != NULL && w->number == 1) {
+		link_format_hello(&w->host.link->terms, seal_public(seal),
+		    preamble);
+		link_bind(w->host.link, &b);
+		b.hello = preamble;
+		CHECK(seal_derive(seal, secret, &b,
+		    w->host.link->terms.host_key, at) == 0);
+		at += SEAL_HEADER;
+		memset(at, 0, LINK_RECORD);
+		at[3] = LINK_READY_RECORD - LINK_RECORD;
+		CHECK(seal_push(seal, at + LINK_RECORD, plain, sizeof(plain),
+		    at, LINK_RECORD) == 0);
+		arrive(&w->host, preamble, sizeof(preamble));
+	}
+	seal_free(seal);
+	seal_secret_free(secret);
 }
 
 /* A hello of another kind: for the host's search. */
@@ -359,6 +473,29 @@ change(struct end *from, struct end *to, struct input *in, uint8_t op)
 }
 
 static void
+other(struct end *e, struct input *in, uint8_t op)
+{
+	const uint8_t *bytes;
+	size_t len;
+
+	if (op == 0) {
+		drop_link(e);
+	} else if (op == 1 && e->old != NULL) {
+		bytes = input_bytes(in, input_u8(in), &len);
+		(void)!send(e->old_fd, bytes, len, MSG_DONTWAIT |
+		    MSG_NOSIGNAL);
+	} else if (op == 2) {
+		drop_old(e);
+	} else if (e->link != NULL && op == 3) {
+		check_words(&e->link->terms, in);
+	} else if (e->link != NULL && op == 4) {
+		link_ping(e->link);
+	} else if (e->link != NULL) {
+		link_set_busy(e->link, op == 5);
+	}
+}
+
+static void
 step(struct world *w, struct input *in)
 {
 	uint8_t op = input_u8(in);
@@ -402,13 +539,17 @@ step(struct world *w, struct input *in)
 		}
 		return;
 	case 12:
-		new_link(w);
+		new_link(w, (op & 32) != 0);
 		return;
 	case 13:
-		false_hello(w, in);
+		if (op & 32) {
+			liar(w, in);
+		} else {
+			false_hello(w, in);
+		}
 		return;
 	case 14:
-		drop_link(from);
+		other(from, in, op >> 5);
 		return;
 	default:
 		turn(from);
@@ -421,7 +562,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint8_t under_way[2][PIPE_MAX];
 	struct input in = { data, size };
-	struct world w = { .number = 0 };
+	struct world w = { .host = { .old_fd = -1 }, .agent = { .old_fd = -1 } };
 	uint8_t how = input_u8(&in);
 	unsigned steps;
 
@@ -435,7 +576,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w.host.secret = seal_secret_new();
 	w.agent.secret = seal_secret_new();
 	CHECK(w.host.secret != NULL && w.agent.secret != NULL);
-	new_link(&w);
+	new_link(&w, false);
 	if (how & 2) {
 		settle(&w);
 		CHECK(link_state(w.host.link) == LINK_UP);
@@ -450,6 +591,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	drop_link(&w.host);
 	drop_link(&w.agent);
+	drop_old(&w.host);
+	drop_old(&w.agent);
 	seal_secret_free(w.host.secret);
 	seal_secret_free(w.agent.secret);
 	app_stop(&w.host.app);

@@ -193,6 +193,9 @@ step(struct far *far, struct input *in)
 		shutdown(far->fd, op & 0x80 ? SHUT_RDWR : op & 0x40 ?
 		    SHUT_RD : SHUT_WR);
 		return;
+	case 13:
+		plain_trim(far->plain);
+		return;
 	default:
 		turn(far);
 		return;

@@ -242,6 +242,8 @@ step(struct input *in, struct side *sides)
 		return;
 	case 14:
 		fuzz_now += (uint64_t)input_u16(in) * 1000u;
+		CHECK(session_budget_check(&side->app.budget, fuzz_now) >
+		    fuzz_now);
 		return;
 	default:
 		session_trim(side->app.session);
