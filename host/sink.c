@@ -52,15 +52,18 @@ settle(const char *path, const char *base, char *full)
 	size_t len = strlen(path);
 	struct stat st;
 	char *real;
-	int n;
+	int n = snprintf(full, PATH_MAX, "%s", path);
 
-	n = snprintf(full, PATH_MAX, "%s", path);
 	if (n >= PATH_MAX) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
 	if ((len > 0 && path[len - 1] == '/') ||
 	    (stat(path, &st) == 0 && S_ISDIR(st.st_mode))) {
+		if (base[0] == '\0') {
+			errno = EISDIR;
+			return -1;
+		}
 		n = snprintf(full, PATH_MAX, "%s/%s", path, base);
 		if (n >= PATH_MAX) {
 			errno = ENAMETOOLONG;

@@ -143,6 +143,7 @@ static const struct pair errnos[] = {
 	[130] = { "EOWNERDEAD", "owner died" },
 	[131] = { "ENOTRECOVERABLE", "state not recoverable" },
 	[132] = { "ERFKILL", "operation not possible due to RF-kill" },
+	[133] = { "EHWPOISON", "memory page has hardware error" },
 };
 
 /*
