@@ -20,6 +20,7 @@ struct plain {
 	struct plain_config config;
 	struct error error;
 	bool dead, greeted, more;
+	int broken;			/* errno of a failed write */
 	size_t slot_in;
 	size_t in_start, in_end, out_start, out_end;
 	uint8_t out[PLAIN_OUT];
@@ -143,7 +144,8 @@ drain(struct plain *plain)
 			return 1;
 		}
 		if (n < 0) {
-			fail_io(plain, errno);
+			/* What it said last may still be readable. */
+			plain->broken = errno;
 			return -1;
 		}
 		plain->out_start += (size_t)n;
@@ -182,12 +184,13 @@ plain_flush(struct plain *plain)
 	unsigned i;
 
 	plain->more = false;
-	for (i = 0; i < TURN_WRITES && !plain->dead; i++) {
+	for (i = 0; i < TURN_WRITES && !plain->dead && plain->broken == 0;
+	    i++) {
 		if (drain(plain) != 0 || !fill(plain)) {
 			return;
 		}
 	}
-	plain->more = true;
+	plain->more = i == TURN_WRITES;
 }
 
 static void
@@ -262,11 +265,13 @@ receive(struct plain *plain)
 	for (i = 0; i < TURN_READS && !plain->dead; i++) {
 		room = PLAIN_IN - plain->in_end;
 		n = read(plain->config.fd, plain->in + plain->in_end, room);
-		if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
+		if (n < 0 && (errno == EINTR || (errno == EAGAIN &&
+		    plain->broken == 0))) {
 			return;
 		}
 		if (n <= 0) {
-			fail_io(plain, n == 0 ? 0 : errno);
+			fail_io(plain, n == 0 ? 0 : plain->broken != 0 ?
+			    plain->broken : errno);
 			return;
 		}
 		plain->in_end += (size_t)n;
@@ -286,8 +291,12 @@ plain_interest(struct plain *plain, struct pollset *set)
 	if (plain->dead) {
 		return;
 	}
-	write_due = plain->out_start < plain->out_end || plain->more ||
-	    (plain->greeted && session_pending(plain->config.session));
+	if (plain->broken != 0) {
+		pollset_wake(set, 0);
+	}
+	write_due = plain->broken == 0 && (plain->more ||
+	    plain->out_start < plain->out_end || (plain->greeted &&
+	    session_pending(plain->config.session)));
 	plain->slot_in = pollset_add(set, plain->config.fd,
 	    write_due ? POLLIN | POLLOUT : POLLIN);
 }
@@ -295,7 +304,8 @@ plain_interest(struct plain *plain, struct pollset *set)
 void
 plain_run(struct plain *plain, const struct pollset *set)
 {
-	if (pollset_ready(set, plain->slot_in) & (POLLIN | POLLHUP | POLLERR)) {
+	if (plain->broken != 0 || pollset_ready(set, plain->slot_in) &
+	    (POLLIN | POLLHUP | POLLERR)) {
 		receive(plain);
 	}
 	plain_flush(plain);

@@ -68,6 +68,9 @@ struct cable_dir {
 	unsigned op_unit;
 	size_t op_at;			/* the byte that is flipped */
 	bool eof;			/* the writer is gone */
+	bool record;			/* keep what passes in log */
+	uint8_t *log;
+	size_t log_len, log_size;
 	uint64_t ends[1024];		/* where units end, as received */
 	uint8_t *held;			/* a unit that changes places */
 	size_t held_len;
@@ -146,6 +149,7 @@ cable_free(struct cable *c)
 		free(c->dir[i].in);
 		free(c->dir[i].out);
 		free(c->dir[i].held);
+		free(c->dir[i].log);
 	}
 	free(c);
 }
@@ -230,6 +234,10 @@ cable_dir_step(struct cable *c, struct cable_dir *d)
 		c->hit = true;
 	}
 	if (max > 0 && (n = write(d->to, d->out, max)) > 0) {
+		if (d->record) {
+			cable_append(&d->log, &d->log_len, &d->log_size,
+			    d->out, (size_t)n);
+		}
 		memmove(d->out, d->out + n, d->out_len - (size_t)n);
 		d->out_len -= (size_t)n;
 		d->passed += (uint64_t)n;
