@@ -73,6 +73,8 @@ interest(struct controller *c, uint64_t now)
 	struct list *l;
 
 	pollset_clear(&c->set);
+	/* Before the clients say what they have to send. */
+	pollset_wake(&c->set, session_budget_check(&hub->clients, now));
 	c->signal_slot = pollset_add(&c->set, daemon_signal_fd(),
 	    POLLIN);
 	c->listen_slot = POLLSET_NONE;
@@ -89,7 +91,6 @@ interest(struct controller *c, uint64_t now)
 		    &c->set);
 	}
 	pollset_wake(&c->set, c->check_at);
-	pollset_wake(&c->set, session_budget_check(&hub->clients, now));
 	pollset_wake(&c->set, c->trim_at);
 	if (c->idle_since != 0 && hub->options->idle_exit_ms != 0) {
 		pollset_wake(&c->set, c->idle_since +

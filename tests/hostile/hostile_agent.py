@@ -469,7 +469,16 @@ def waits_for_body(a):
     never_answers(a)
 
 
-WITHIN = [never_answers, floods_log, floods_control, answers_with_escapes,
+def talks_only(a):
+    """It asks for answers for ever and reads none of them."""
+    a.opened(60)
+    for i in range(1000000):
+        a.frame(struct.pack(">BQ", PING, i))
+        if i > 20000:
+            time.sleep(0.05)
+
+
+WITHIN = [never_answers, talks_only, floods_log, floods_control, answers_with_escapes,
           answers_nonsense, drips, forgets_requests, waits_for_body]
 
 

@@ -184,9 +184,10 @@ def test_after_ready(controller, mode):
     assert is_safe(controller.log())
 
 
-def test_never_answers(controller):
+@pytest.mark.parametrize("mode", ["never_answers", "talks_only"])
+def test_never_answers(controller, mode):
     """It lives, so its request waits; the user may give up, others go on."""
-    controller.mode("never_answers")
+    controller.mode(mode)
     run = controller.begin("true")
     time.sleep(2 * DEAD / 1000)
     assert run.poll() is None
