@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,18 +12,11 @@
 #include "clock.h"
 #include "link_private.h"
 
-#define RECORD_MIN (SEAL_OVERHEAD + WIRE_NUMBER + 1)
-#define RECORD_MAX (SEAL_OVERHEAD + WIRE_RECORD_PLAIN)
 #define OUT_FULL 65536u			/* seal no more than this at once */
 #define TURN_WRITES 8u			/* then others get the loop */
-#define TURN_READS 4u
-#define ACK_DRY 16384u			/* unacknowledged, input ran dry */
-#define ACK_FULL 65536u
-#define ACK_LATE (5 * CLOCK_MS)
 #define RESUME_MS 10000u		/* agent: READY to RESUME */
-#define PING_LEAST 100u			/* what an agent accepts, in ms */
 
-_Static_assert(LINK_OUT >= OUT_FULL + LINK_RECORD + RECORD_MAX,
+_Static_assert(LINK_OUT >= OUT_FULL + LINK_RECORD + LINK_RECORD_MAX,
     "room for link frames and one more record");
 
 int
@@ -149,8 +141,8 @@ has_session(const struct link *link)
 	    link->attachment == session_attachment(link->session);
 }
 
-static void
-end(struct link *link, enum link_state state)
+void
+link_end(struct link *link, enum link_state state)
 {
 	if (link->state < LINK_CLOSED) {
 		link->state = state;
@@ -171,8 +163,8 @@ link_attach(struct link *link, uint64_t next, struct error *error)
 }
 
 /* Another link has the session: nothing of this one counts any more. */
-static bool
-replaced(struct link *link)
+bool
+link_replaced(struct link *link)
 {
 	if (link->attachment == 0 || has_session(link)) {
 		return false;
@@ -180,7 +172,7 @@ replaced(struct link *link)
 	if (link->state < LINK_CLOSED) {
 		error_set(&link->error, WIRE_STEP_LINK, 0,
 		    "another link has taken over");
-		end(link, LINK_CLOSED);
+		link_end(link, LINK_CLOSED);
 	}
 	return true;
 }
@@ -191,29 +183,7 @@ link_fail(struct link *link, enum wire_step step, int number,
 {
 	if (link->state < LINK_CLOSED) {
 		error_set(&link->error, step, number, "%s", what);
-		end(link, LINK_FAILED);
-	}
-}
-
-/* Name what stands where a record should, escaped: it may be a login file's. */
-static void
-fail_stream(struct link *link, const char *what)
-{
-	char text[200];
-	size_t i, at = 0;
-
-	for (i = link->in_start; i < link->in_end && at < sizeof(text) - 5;
-	    i++) {
-		uint8_t c = link->in_buf[i];
-
-		at += (size_t)snprintf(text + at, sizeof(text) - at,
-		    c >= ' ' && c < 127 && c != '\\' ? "%c" : "\\x%02x", c);
-	}
-	text[at] = '\0';
-	if (link->state < LINK_CLOSED) {
-		error_set(&link->error, WIRE_STEP_LINK, 0, "%s; the link "
-		    "went on with \"%s\"", what, text);
-		end(link, LINK_FAILED);
+		link_end(link, LINK_FAILED);
 	}
 }
 
@@ -303,7 +273,7 @@ fill(struct link *link)
 {
 	const struct session_frame *f;
 
-	if (replaced(link) || (link->state != LINK_UP && !link->resume_due)) {
+	if (link_replaced(link) || (link->state != LINK_UP && !link->resume_due)) {
 		return false;
 	}
 	seal_control(link);
@@ -362,228 +332,6 @@ link_flush(struct link *link)
 		}
 	}
 	link->more = true;
-}
-
-/* ---- what arrives ----------------------------------------------------- */
-
-/* The host's keepalive holds for both; nonsense is brought into range. */
-static void
-take_times(struct link *link, const struct wire_resume *resume)
-{
-	uint64_t ping = resume->ping_ms < PING_LEAST ? PING_LEAST :
-	    resume->ping_ms;
-	uint64_t dead = resume->dead_ms < 2 * ping ? 2 * ping :
-	    resume->dead_ms;
-
-	link->ping = ping * CLOCK_MS;
-	link->dead = dead * CLOCK_MS;
-}
-
-static int
-on_resume(struct link *link, const struct wire *msg, struct error *error)
-{
-	struct seal_binding b;
-
-	if (link->state != LINK_RESUME_WAIT) {
-		error_set(error, WIRE_STEP_PROTOCOL, 0, "a second RESUME");
-		return -1;
-	}
-	if (link->role == SEAL_CORE) {
-		link_bind(link, &b);
-		if (seal_settle(link->seal, link->secret, &b) == -1) {
-			error_set(error, WIRE_STEP_LINK, 0, "key schedule");
-			return -1;
-		}
-		take_times(link, &msg->u.resume);
-		link->resume_due = true;
-	}
-	link->state = LINK_UP;
-	/* On link 1 the host has begun already, with position 0. */
-	if (link->role == SEAL_HOST && link->terms.number == 1) {
-		return session_acked(link->session, msg->u.resume.next, error);
-	}
-	return link_attach(link, msg->u.resume.next, error);
-}
-
-static int
-on_link_frame(struct link *link, const uint8_t *frame, size_t len,
-    struct error *error)
-{
-	struct wire msg;
-	enum wire_err err = wire_decode(frame, len, &msg);
-
-	if (err != WIRE_OK) {
-		error_set(error, WIRE_STEP_PROTOCOL, 0, "%s message: %s",
-		    wire_name(frame[0]), wire_err_text(err));
-		return -1;
-	}
-	if (msg.type == WIRE_RESUME) {
-		return on_resume(link, &msg, error);
-	}
-	if (link->state == LINK_RESUME_WAIT) {
-		error_set(error, WIRE_STEP_PROTOCOL, 0,
-		    "a message before RESUME");
-		return -1;
-	}
-	switch (msg.type) {
-	case WIRE_ACK:
-		return session_acked(link->session, msg.u.ack.next, error);
-	case WIRE_PING:
-		link->pong_due = true;
-		link->pong_id = msg.u.ping.id;
-		return 0;
-	case WIRE_PONG:
-		link->peer_busy = msg.u.pong.busy != 0;
-		link->pong_at = clock_now();
-		if (msg.u.pong.id != 0 && msg.u.pong.id == link->ping_id) {
-			link->rtt = clock_now() - link->ping_id;
-		}
-		return 0;
-	case WIRE_CLOSE:
-		link->session_closed = msg.u.close.session != 0;
-		error_set(&link->error, WIRE_STEP_SHUTDOWN, 0,
-		    "the far end closed the link");
-		end(link, LINK_CLOSED);
-		return 0;
-	default:
-		error_set(error, WIRE_STEP_PROTOCOL, 0,
-		    "unexpected %s message", wire_name(msg.type));
-		return -1;
-	}
-}
-
-static void
-on_record(struct link *link, const uint8_t *plain, size_t len)
-{
-	const uint8_t *frame = plain + WIRE_NUMBER;
-	struct error error = { .step = WIRE_STEP_NONE };
-	uint64_t number = 0;
-	size_t i;
-	int rc;
-
-	for (i = 0; i < WIRE_NUMBER; i++) {
-		number = number << 8 | plain[i];
-	}
-	link->heard = clock_now();
-	if (wire_class(frame[0]) == WIRE_CLASS_LINK) {
-		rc = on_link_frame(link, frame, len - WIRE_NUMBER, &error);
-	} else if (link->state != LINK_UP) {
-		error_set(&error, WIRE_STEP_PROTOCOL, 0,
-		    "a message before RESUME");
-		rc = -1;
-	} else {
-		rc = session_receive(link->session, number, frame,
-		    len - WIRE_NUMBER, &error);
-		link->unacked += len;
-	}
-	if (rc == -1) {
-		link_fail(link, error.step, error.number, error.text);
-	}
-}
-
-/* Take the host's 24-byte header off the input; false: more must come. */
-static bool
-take_header(struct link *link)
-{
-	if (link->role == SEAL_HOST || link->accepted) {
-		return true;
-	}
-	if (link->in_end - link->in_start < SEAL_HEADER) {
-		return false;
-	}
-	if (seal_accept(link->seal, link->in_buf + link->in_start) == -1) {
-		link_fail(link, WIRE_STEP_LINK, 0, "the header was refused");
-		return false;
-	}
-	link->in_start += SEAL_HEADER;
-	link->accepted = true;
-	return true;
-}
-
-static void
-parse(struct link *link)
-{
-	const uint8_t *at;
-	size_t have, n;
-
-	if (link->state == LINK_HELLO_WAIT) {
-		link_hello_search(link);
-	}
-	while ((link->state == LINK_RESUME_WAIT || link->state == LINK_UP) &&
-	    !replaced(link) && take_header(link)) {
-		at = link->in_buf + link->in_start;
-		have = link->in_end - link->in_start;
-		if (have < LINK_RECORD) {
-			break;
-		}
-		n = (size_t)at[0] << 24 | (size_t)at[1] << 16 |
-		    (size_t)at[2] << 8 | at[3];
-		if (n < RECORD_MIN || n > RECORD_MAX) {
-			fail_stream(link, "something else wrote into it");
-			break;
-		}
-		if (have < LINK_RECORD + n) {
-			break;
-		}
-		if (seal_open(link->seal, link->plain, at + LINK_RECORD, n,
-		    at, LINK_RECORD) == -1) {
-			fail_stream(link, "a record does not open: it was "
-			    "changed, or something was lost or added");
-			break;
-		}
-		link->in_start += LINK_RECORD + n;
-		on_record(link, link->plain, n - SEAL_OVERHEAD);
-	}
-	if (link->in_start > 0) {
-		memmove(link->in_buf, link->in_buf + link->in_start,
-		    link->in_end - link->in_start);
-		link->in_end -= link->in_start;
-		link->in_start = 0;
-	}
-}
-
-/* What is read last decides: an early end is the end of everything. */
-static void
-input_end(struct link *link, int number)
-{
-	parse(link);
-	if (link->state < LINK_CLOSED) {
-		error_set(&link->error, WIRE_STEP_LINK, number,
-		    "the transport ended");
-		end(link, LINK_CLOSED);
-	}
-}
-
-static void
-receive(struct link *link)
-{
-	size_t room;
-	ssize_t n;
-	unsigned i;
-
-	for (i = 0; i < TURN_READS && link->state < LINK_CLOSED; i++) {
-		room = LINK_IN - link->in_end;
-		n = read(link->in, link->in_buf + link->in_end, room);
-		if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
-			break;
-		}
-		if (n <= 0) {
-			/* EIO is how a terminal says that its end is gone. */
-			input_end(link, n == 0 || errno == EIO ? 0 : errno);
-			return;
-		}
-		link->in_end += (size_t)n;
-		parse(link);
-		if ((size_t)n < room) {
-			break;
-		}
-	}
-	if (link->unacked >= ACK_FULL ||
-	    (i < TURN_READS && link->unacked >= ACK_DRY)) {
-		link->ack_due = true;
-	} else if (link->unacked > 0 && link->ack_at == CLOCK_NEVER) {
-		link->ack_at = clock_now() + ACK_LATE;
-	}
 }
 
 /* ---- time ------------------------------------------------------------- */
@@ -679,7 +427,7 @@ void
 link_run(struct link *link, const struct pollset *set)
 {
 	if (pollset_ready(set, link->in_slot) != 0) {
-		receive(link);
+		link_receive(link);
 	}
 	time_passes(link, clock_now());
 	link_flush(link);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * link_private.h - what link.c and link_hello.c share.
+ * link_private.h - what the link's files share.
  *
- * link.c owns records, keepalive and the end; link_hello.c owns what comes
- * before the first record: argv's words, hello, READY, noise.
+ * link.c owns what is sent, keepalive and the end, link_input.c what arrives,
+ * link_hello.c what comes before the first record: argv's words, hello,
+ * READY, noise.
  */
 #ifndef LINK_PRIVATE_H
 #define LINK_PRIVATE_H
@@ -14,6 +15,7 @@
 #define LINK_PAGE 4096
 #define LINK_IN 196608u			/* input buffer */
 #define LINK_OUT 131072u		/* output buffer */
+#define LINK_RECORD_MAX (SEAL_OVERHEAD + WIRE_RECORD_PLAIN)
 #define LINK_READY_RECORD \
 	(LINK_RECORD + SEAL_OVERHEAD + WIRE_NUMBER + WIRE_READY_BYTES)
 #define LINK_PREAMBLE (LINK_HELLO + SEAL_HEADER + LINK_READY_RECORD)
@@ -61,6 +63,9 @@ struct link {
 };
 
 /* link.c */
+/* Another link has the session now: this one is over. */
+bool link_replaced(struct link *link);
+void link_end(struct link *link, enum link_state state);
 void link_fail(struct link *link, enum wire_step step, int number,
     const char *what);
 void link_seal(struct link *link, const uint8_t *plain, size_t len);
@@ -68,6 +73,9 @@ void link_seal_message(struct link *link, const struct wire *msg);
 void link_trim(struct link *link);
 /* Give the session to this link; 0, or -1 with *error. */
 int link_attach(struct link *link, uint64_t next, struct error *error);
+
+/* link_input.c: read what is there and act on it. */
+void link_receive(struct link *link);
 
 /* link_hello.c */
 void link_bind(const struct link *link, struct seal_binding *binding);

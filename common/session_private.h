@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * session_private.h - what session.c, session_flow.c and session_send.c share.
+ * session_private.h - what the session's files share.
  *
  * session.c owns requests and what frames mean, session_flow.c the received
- * bytes and the credit for them, session_send.c the store and the order of
- * sending.
+ * bytes and the credit for them, session_out.c the flows from us,
+ * session_control.c all other frames, session_store.c what is kept until
+ * acknowledged and the order of sending.
  */
 #ifndef SESSION_PRIVATE_H
 #define SESSION_PRIVATE_H
@@ -70,15 +71,29 @@ int session_in_end(struct session_request *req, unsigned index,
 void session_in_drop(struct session_request *req, unsigned index);
 void session_body_turn(struct session_budget *budget);
 
-/* session_send.c */
+/* session_store.c */
 int session_store_init(struct session *session);
 void session_store_free(struct session *session);
+/* A frame slot for a message of size bytes, NULL if the store is full. */
+struct session_frame *session_frame_new(struct session *session, size_t size);
+void session_frame_free(struct session *session, struct session_frame *frame);
+/* Whether a frame of a bulk flow, or of another, may be made now. */
+bool session_bulk_fits(const struct session *session);
+bool session_small_fits(const struct session *session);
+
+/* session_out.c */
 void session_out_start(struct session_request *req);
 void session_out_stop(struct session_request *req);
 void session_out_limit(struct session_request *req, unsigned index,
     uint64_t limit);
-/* A frame slot for a message of size bytes, NULL if the store is full. */
-struct session_frame *session_frame_new(struct session *session, size_t size);
+/* The flow is an opener's BODY, which the session itself sends. */
+bool session_out_is_body(const struct session_out *out);
+/* The next frame that was pushed, or that a flow in its turn fills. */
+struct session_frame *session_pushed_frame(struct session *session);
+struct session_frame *session_data_frame(struct session *session);
+
+/* session_control.c: the next frame that some request or the log is due. */
+struct session_frame *session_control_frame(struct session *session);
 
 /* The channel number of in[index] or out[index]. */
 static inline uint8_t
