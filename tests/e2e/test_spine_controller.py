@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT
+"""The controller: how it starts, whose it is, and how it is replaced."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+
+import pytest
+from spine import (LIMIT, LONG, SANDMUX, Host, find, kill_all,  # noqa: F401
+                   marker, new_host, target, together, wait_for)
+
+OTHER = 12345                   # somebody else's uid
+
+
+def other_program(tmp_path):
+    """The same program under another version."""
+    version = subprocess.run([SANDMUX, "version"], capture_output=True,
+                             check=True).stdout.split()[1]
+    older = version[:-1] + (b"9" if version[-1:] != b"9" else b"8")
+    path = tmp_path / "sandmux"
+    with open(SANDMUX, "rb") as f:
+        path.write_bytes(f.read().replace(version + b"\0", older + b"\0"))
+    path.chmod(0o755)
+    told = subprocess.run([path, "version"], capture_output=True, check=True)
+    assert told.stdout.split()[1] == older
+    return path, older, version
+
+
+def test_command_substitution_returns(new_host, target):  # noqa: F811
+    """The controller that a command starts holds none of its pipes."""
+    host = new_host()
+    for script in ('x=$("$1" exec "$2" -- echo hi); echo "got $x"',
+                   '"$1" exec "$2" -- echo got hi 2>&1 | cat'):
+        done = subprocess.run(["sh", "-c", script, "sh", host.program,
+                               str(target)], env=host.env, timeout=LIMIT,
+                              capture_output=True, check=False)
+        assert done.stdout == b"got hi\n" and done.stderr == b"", done
+        assert len(host.controllers()) == 1
+        assert host.run("stop").status == 0
+        assert host.controllers() == []
+
+
+def test_its_descriptors_and_directory(new_host):
+    host = new_host()
+    ends = os.pipe()
+    subprocess.run([host.program, "exec", "local", "--", "true"],
+                   env=host.env, check=True, pass_fds=ends, timeout=LIMIT)
+    pid, = host.controllers()
+    assert os.readlink(f"/proc/{pid}/cwd") == "/"
+    for fd in "012":
+        assert os.readlink(f"/proc/{pid}/fd/{fd}") == "/dev/null"
+    names = {os.readlink(f"/proc/{pid}/fd/{fd}")
+             for fd in os.listdir(f"/proc/{pid}/fd")}
+    assert f"pipe:[{os.fstat(ends[0]).st_ino}]" not in names
+    assert os.getsid(pid) == pid
+    for end in ends:
+        os.close(end)
+    for name in ("", "socket", "log"):
+        assert (host.dir / name).stat().st_mode & 0o077 == 0, name
+
+
+def test_stop_and_status_without_one(new_host):
+    host = new_host()
+    for command in ("stop", "status"):
+        done = host.run(command)
+        assert done.err.count(b"\n") <= 1 and done.status in (0, 1), done
+    assert host.controllers() == []
+
+
+def test_two_start_at_once(new_host):
+    host = new_host()
+    both = [host.popen("serve", "--dir", str(host.dir)) for _ in range(2)]
+    wait_for("a controller", lambda: host.run("status").status == 0)
+    wait_for("the other's end", lambda: sum(
+        c.poll() is None for c in both) == 1)
+    for done in together(10, lambda i: host.exec("local", "echo", "hi")):
+        assert (done.status, done.out) == (0, b"hi\n"), done
+    assert len(host.controllers()) == 1
+
+
+def test_many_first_clients(new_host):
+    for _ in range(3):
+        host = new_host()
+        for done in together(20, lambda i, h=host: h.exec("local", "echo",
+                                                         "hi")):
+            assert (done.status, done.out) == (0, b"hi\n"), done
+        assert len(host.controllers()) == 1
+        host.close()
+
+
+def test_a_stale_socket_is_replaced(new_host):
+    host = new_host()
+    host.dir.mkdir(mode=0o700)
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(str(host.dir / "socket"))
+    stale.listen()
+    stale.close()
+    assert host.exec("local", "echo", "hi").out == b"hi\n"
+    for pid in host.controllers():
+        os.kill(pid, signal.SIGKILL)
+    wait_for("its end", lambda: not host.controllers())
+    assert (host.dir / "socket").exists()
+    assert host.exec("local", "echo", "hi").out == b"hi\n"
+
+
+def refused(host, *words):
+    done = host.exec("local", "true")
+    assert done.status == 125 and done.err.count(b"\n") == 1, done
+    for word in words:
+        assert word.encode() in done.err, done
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make them")
+def test_another_ones_directory(new_host):
+    host = new_host()
+    host.dir.mkdir(mode=0o700)
+    os.chown(host.dir, OTHER, OTHER)
+    refused(host, str(host.dir), f"belongs to uid {OTHER}", "SANDMUX_DIR")
+    os.chown(host.dir, 0, 0)
+    assert host.exec("local", "echo", "hi").out == b"hi\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make them")
+@pytest.mark.parametrize("listens", [False, True])
+def test_another_ones_socket(new_host, listens):
+    host = new_host()
+    host.dir.mkdir(mode=0o700)
+    foreign = socket.socket(socket.AF_UNIX)
+    foreign.bind(str(host.dir / "socket"))
+    if listens:
+        foreign.listen()
+    os.chown(host.dir / "socket", OTHER, OTHER)
+    refused(host, str(host.dir / "socket"), f"belongs to uid {OTHER}")
+    foreign.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make them")
+def test_another_ones_controller(new_host):
+    """The file is ours, who answers is not."""
+    host = new_host()
+    host.dir.mkdir(mode=0o700)
+    script = ("import os, socket, sys, time\n"
+              "s = socket.socket(socket.AF_UNIX)\n"
+              f"s.bind({str(host.dir / 'socket')!r})\n"
+              f"os.setresuid({OTHER}, {OTHER}, {OTHER})\n"
+              "s.listen()\nprint('on', flush=True)\ntime.sleep(600)\n")
+    with subprocess.Popen(["/usr/bin/python3", "-c", script],
+                          stdout=subprocess.PIPE) as foreign:
+        assert foreign.stdout.readline() == b"on\n"
+        try:
+            refused(host, "controller", f"uid {OTHER}", str(foreign.pid))
+        finally:
+            foreign.kill()
+
+
+def test_a_directory_that_lets_others_in(new_host):
+    host = new_host()
+    host.dir.mkdir()
+    host.dir.chmod(0o755)
+    refused(host, str(host.dir), "0755", "chmod 700")
+    host.dir.rmdir()
+    host.dir.symlink_to("/tmp")
+    refused(host, str(host.dir))
+
+
+def test_what_is_no_socket(new_host):
+    host = new_host()
+    host.dir.mkdir(mode=0o700)
+    (host.dir / "socket").write_text("mine")
+    refused(host, "is not a socket")
+    assert (host.dir / "socket").read_text() == "mine"
+
+
+@pytest.mark.skipif(not LONG, reason="the client waits 20 s for an answer")
+def test_a_stopped_controller_is_told(new_host):
+    host = new_host()
+    assert host.exec("local", "true").status == 0
+    pid, = host.controllers()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        refused(host, "does not answer", "stopped")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert host.exec("local", "true").status == 0
+
+
+# ---- versions -----------------------------------------------------------
+
+def test_an_older_controller_that_is_idle(new_host, tmp_path):
+    program, older, _ = other_program(tmp_path)
+    host = new_host()
+    old = Host(program=program)
+    shutil.rmtree(old.top)
+    old.env, old.dir, old.top = host.env, host.dir, host.top / "none"
+    assert old.exec("local", "echo", "old").out == b"old\n"
+    pid, = host.controllers()
+    assert older in old.run("status").out
+    for done in together(5, lambda i: host.exec("local", "echo", "new")):
+        assert (done.status, done.out, done.err) == (0, b"new\n", b""), done
+    wait_for("the old one's end", lambda: pid not in host.controllers())
+    assert len(host.controllers()) == 1
+
+
+def test_an_older_controller_that_is_busy(new_host, tmp_path):
+    program, older, version = other_program(tmp_path)
+    host, mark = new_host(), marker()
+    old = Host(program=program)
+    shutil.rmtree(old.top)
+    old.env, old.dir, old.top = host.env, host.dir, host.top / "none"
+    job = old.start_job("local", mark)
+    done = host.exec("local", "true")
+    assert done.status == 125 and done.err.count(b"\n") == 1, done
+    assert older in done.err and version in done.err
+    assert b"sandmux stop" in done.err
+    assert job.poll() is None and len(find(mark)) >= 3
+    # `stop` of any version ends it, and its job.
+    assert host.run("stop").status == 0
+    assert job.wait(LIMIT) == 125
+    wait_for("the job's end", lambda: not find(mark))
+    assert host.exec("local", "echo", "new").out == b"new\n"
+
+
+def test_a_removed_socket_ends_the_controller(new_host):
+    host = new_host()
+    assert host.exec("local", "true").status == 0
+    pid, = host.controllers()
+    (host.dir / "socket").unlink()
+    assert host.exec("local", "echo", "hi").out == b"hi\n"
+    wait_for("the lost one's end", lambda: pid not in host.controllers())
+    assert len(host.controllers()) == 1
