@@ -15,9 +15,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import sealed  # noqa: E402
-from sealed import (ACK, CLOSE, CREDIT, DATA, EXEC, LOG, OPEN, PING,  # noqa: E402
-                    READY, RESULT, Agent, Sealer, credit_frame, data_frame,
-                    eof_frame, result_frame, resume_frame)
+from sealed import (ACK, CLOSE, EXEC, LOG, OPEN, PING, READY,  # noqa: E402
+                    Agent, credit_frame, data_frame, eof_frame,
+                    result_frame, resume_frame)
 
 ESCAPES = b"\x1b]0;owned\x07\x1b[2J\r\nsandmux: all is well\x9b1m\xff\x00x"
 
@@ -478,8 +478,9 @@ def talks_only(a):
             time.sleep(0.05)
 
 
-WITHIN = [never_answers, talks_only, floods_log, floods_control, answers_with_escapes,
-          answers_nonsense, drips, forgets_requests, waits_for_body]
+WITHIN = [never_answers, talks_only, floods_log, floods_control,
+          answers_with_escapes, answers_nonsense, drips, forgets_requests,
+          waits_for_body]
 
 
 # ---- good manners, for what is needed beside ----------------------------

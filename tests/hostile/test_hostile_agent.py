@@ -109,6 +109,13 @@ class Controller:
         assert (status, left) == (0, []), self.stderr()
 
 
+def test_every_lie_is_tried():
+    """A mode that no test here names would be a test nobody runs."""
+    source = pathlib.Path(__file__).read_text()
+    for act in hostile_agent.WITHIN:
+        assert f'"{act.__name__}"' in source, act.__name__
+
+
 @pytest.fixture(params=PROGRAMS)
 def controller(request, agent_program, host_program):
     program = host_program

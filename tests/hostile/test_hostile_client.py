@@ -15,8 +15,8 @@ import pytest
 
 import sealed
 from conftest import BUILD, peak, wait_for
-from sealed import (CANCEL, CREDIT, DATA, ECHO, EXEC, GET, HELLO_MSG, RESULT,
-                    SIGNAL, STATUS, STOP, WELCOME, credit_frame, data_frame,
+from sealed import (CANCEL, DATA, ECHO, EXEC, GET, HELLO_MSG, RESULT,
+                    SIGNAL, STATUS, WELCOME, credit_frame, data_frame,
                     eof_frame, exec_body, f, items, open_frame, parse_result)
 from test_hostile_agent import PROGRAMS, Controller
 
@@ -415,16 +415,12 @@ def cmdline(pid):
         return ""
 
 
-def test_stop_in_many_ways(controller):
-    """STATUS floods do no harm (STOP itself is tried elsewhere)."""
-    assert STOP == 81
+def test_floods_of_status(controller):
+    """Each has an answer of its own, which nobody reads."""
     c = Client(controller, target="")
     for number in range(1, 200):
         c.request(number, STATUS, b"\x50\1", out=10)
     c.send(*[credit_frame(n, 2, (1 << 64) - 1) for n in range(1, 200)])
-    for number in (1, 100, 199):
-        pass
     assert c.result(199)["outcome"] == 0
-    assert CREDIT == 18
     c.close()
     controller.check()
