@@ -89,13 +89,26 @@ landlock_abi(void)
 #endif
 }
 
+/* Tried, not asked: access() knows nothing of Landlock. */
 static bool
 usable(const char *dir)
 {
+	char path[256 + sizeof("/" INJECTED "XXXXXX")];
 	struct statvfs vfs;
+	int fd;
 
-	return access(dir, W_OK | X_OK) == 0 && statvfs(dir, &vfs) == 0 &&
-	    (vfs.f_flag & (ST_NOEXEC | ST_RDONLY)) == 0;
+	if (access(dir, W_OK | X_OK) == -1 || statvfs(dir, &vfs) == -1 ||
+	    (vfs.f_flag & (ST_NOEXEC | ST_RDONLY)) != 0) {
+		return false;
+	}
+	snprintf(path, sizeof(path), "%s/" INJECTED "XXXXXX", dir);
+	fd = mkstemp(path);
+	if (fd == -1) {
+		return false;
+	}
+	unlink(path);
+	close(fd);
+	return true;
 }
 
 /* Candidates for an injected agent, as a list's raw bytes. */
@@ -105,11 +118,16 @@ list_dirs(struct wire_list *list, uint8_t *raw, const char *cwd)
 	const char *dirs[] = { "/", "/usr/local/bin", "/tmp", "/var/tmp",
 	    "/dev/shm", "/run", getenv("HOME"), cwd };
 	uint32_t len;
-	size_t i;
+	size_t i, j;
 
 	list->raw.at = raw;
 	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-		if (dirs[i] == NULL || dirs[i][0] != '/' ||
+		for (j = 0; dirs[i] != NULL && j < i; j++) {
+			if (dirs[j] != NULL && strcmp(dirs[j], dirs[i]) == 0) {
+				break;
+			}
+		}
+		if (j < i || dirs[i] == NULL || dirs[i][0] != '/' ||
 		    strlen(dirs[i]) > 255 || !usable(dirs[i])) {
 			continue;
 		}
