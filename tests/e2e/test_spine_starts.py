@@ -113,6 +113,13 @@ def test_doctor(host, target):  # noqa: F811
     assert probe["directory"] == where
     assert str(probe["uid"]).encode() == host.exec(
         target, "id", "-u").out.strip()
+    dirs = probe["writable_executable"]
+    assert dirs and len(set(dirs)) == len(dirs)
+    for where in dirs:
+        there = f"{where}/.probe-{os.getpid()}"
+        done = host.sh(target, 'echo "#!/bin/sh" >$1 && chmod 755 $1 && $1 '
+                       '&& rm $1', "sh", there)
+        assert done.status == 0, done
     assert link["pty"] is (target.kind == "openshell")
     if target.kind == "openshell" and not os.environ.get("OPENSHELL"):
         assert "--no-login-shell" in link["warning"]
