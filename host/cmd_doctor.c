@@ -191,14 +191,54 @@ line(const char *name, const uint8_t *data, size_t len)
 	printf("%-24s%s\n", name, shown);
 }
 
+/* LINKINFO's keys in words; NULL: not for people.  Others are shown too. */
+static const struct {
+	const char *key, *name;
+} labels[] = {
+	{ "target", NULL }, { "requests", NULL }, { "requests_total", NULL },
+	{ "sent", NULL }, { "received", NULL }, { "up_s", NULL },
+	{ "idle_s", NULL }, { "rtt_us", NULL }, { "controller", NULL },
+	{ "uid", NULL },
+	{ "state", "link" },
+	{ "id", "identity" },
+	{ "program", "reached by" },
+	{ "pid", "its process" },
+	{ "version", "protocol" },
+	{ "pty", "link is a terminal" },
+	{ "start_ms", "start took (ms)" },
+	{ "agent", "agent started as" },
+	{ "agent_source", "agent came" },
+	{ "unlinked", "its file is removed" },
+	{ "image_agent", "agent in the image" },
+	{ "image_user", "configured user" },
+	{ "image_workdir", "configured directory" },
+	{ "noise_bytes", "login noise (bytes)" },
+	{ "noise", "login noise" },
+	{ "stderr", "stderr of the link" },
+	{ "warning", "WARNING" }
+};
+
+/* Nothing worth a line. */
+static bool
+is_void(const char *value, size_t len)
+{
+	return len == 0 || (len == 1 && value[0] == '0') ||
+	    (len == 4 && memcmp(value, "null", 4) == 0);
+}
+
 static void
 tell_link(void *ctx, const char *path, const char *value, size_t len)
 {
-	char name[256];
+	const char *name = path;
+	size_t i;
 
 	(void)ctx;
-	if (len > 0 && !(len == 4 && memcmp(value, "null", 4) == 0)) {
-		quote_text(name, sizeof(name), path);
+	for (i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
+		if (strcmp(path, labels[i].key) == 0) {
+			name = labels[i].name;
+		}
+	}
+	if (name != NULL && !is_void(value, len)) {
 		line(name, (const uint8_t *)value, len);
 	}
 }
@@ -228,11 +268,11 @@ tell_probe(const struct wire_probe_info *p)
 	struct wire_list dirs = p->dirs;
 	struct wire_bytes item;
 
-	line("agent.version", p->program.at, p->program.len);
-	line("agent.path", p->exe.at, p->exe.len);
+	line("agent version", p->program.at, p->program.len);
+	line("agent runs from", p->exe.at, p->exe.len);
 	line("arch", p->arch.at, p->arch.len);
-	printf("%-24s%u:%u\n", "user", (unsigned)p->uid, (unsigned)p->gid);
-	line("directory", p->cwd.at, p->cwd.len);
+	printf("%-24s%u:%u\n", "default user", (unsigned)p->uid, (unsigned)p->gid);
+	line("default directory", p->cwd.at, p->cwd.len);
 	tell_capabilities("capabilities", p->caps);
 	tell_capabilities("bounding", p->bounding);
 	printf("%-24s%s\n", "no_new_privs",
@@ -247,6 +287,11 @@ tell_probe(const struct wire_probe_info *p)
 	}
 	if (p->dirs.count == 0) {
 		printf("%-24s%s\n", "writable+executable", "none");
+	}
+	if (p->program.len != strlen(SANDMUX_VERSION) || memcmp(p->program.at,
+	    SANDMUX_VERSION, p->program.len) != 0) {
+		printf("%-24s%s\n", "WARNING", "agent and sandmux have "
+		    "different versions");
 	}
 }
 

@@ -39,13 +39,14 @@ static size_t
 deliver(struct run *run, unsigned index, const uint8_t *data, size_t len)
 {
 	struct run_flow *flow = flow_of(run, index);
-	size_t done = 0;
+	bool pieces = flow->fd.way == STDFD_ASK;
+	size_t done = 0, want;
 	ssize_t n;
 
 	while (done < len && !run->over) {
 		/* move() is for both directions, hence not const. */
-		n = move(flow, (void *)(uintptr_t)(data + done), len - done,
-		    true);
+		want = len - done;
+		n = move(flow, (void *)(uintptr_t)(data + done), want, true);
 		if (n < 0 && errno == EAGAIN) {
 			break;
 		}
@@ -57,6 +58,9 @@ deliver(struct run *run, unsigned index, const uint8_t *data, size_t len)
 			return len;
 		}
 		done += (size_t)n;
+		if ((size_t)n < want && !pieces) {
+			break;		/* it is full now */
+		}
 	}
 	return done;
 }
@@ -194,7 +198,20 @@ drain(struct run *run, unsigned index)
 			return;
 		}
 		session_consume(run->req, index, n);
+		if (n < len) {
+			return;
+		}
 	}
+}
+
+/* Whether bytes are here that stdout or stderr could not take yet. */
+static bool
+undelivered(const struct run *run)
+{
+	const uint8_t *data;
+
+	return session_peek(run->req, 0, &data) > 0 ||
+	    session_peek(run->req, 1, &data) > 0;
 }
 
 static void
@@ -225,7 +242,9 @@ act(struct run *run, const struct pollset *set)
 	if (!run->over) {
 		client_run(run->client, set);
 	}
-	if (!run->over && client_error(run->client) != NULL) {
+	/* What arrived before the connection was lost is still delivered. */
+	if (!run->over && client_error(run->client) != NULL &&
+	    !undelivered(run)) {
 		run->end->error = *client_error(run->client);
 		run->over = true;
 	}

@@ -479,6 +479,34 @@ def test_controller_killed_in_the_middle(fresh):
     assert fresh("exec", "local", "echo", "next").stdout == b"next\n"
 
 
+def test_output_before_the_loss_is_delivered(fresh, fake):
+    """A slow stdout gets all that came before the connection was lost."""
+    def serve(hello, c):
+        c.say(welcome(program=version()))
+        r = c.until_open()
+        limit = offset = 0
+        while offset < 400000:
+            frame = c.read() if limit < offset + 30000 else None
+            if frame is not None and frame[0] == 18:
+                limit = struct.unpack(">Q", frame[6:14])[0]
+            elif limit == 0:
+                limit = 8192
+            n = min(30000, limit - offset)
+            if n > 0:
+                c.say(data(r, b"x" * n, offset=offset))
+                offset += n
+    fake(serve)
+    job = fresh.start("exec", "local", "true")
+    got = b""
+    while piece := os.read(job.stdout.fileno(), 4096):
+        got += piece
+    assert job.wait(30) == 125
+    assert len(got) >= 400000
+    assert b"link lost" in job.stderr.read()
+    job.stdout.close()
+    job.stderr.close()
+
+
 def test_upload_to_a_controller_that_dies(fresh):
     """Writing to its socket must not look like a broken stdout."""
     fresh("exec", "local", "true")
@@ -513,9 +541,9 @@ def pour(pipe):
 def test_doctor(sandmux):
     done = sandmux("doctor", "local")
     assert done.returncode == 0, done.stderr
-    for word in (b"agent.version", b"capabilities", b"no_new_privs",
+    for word in (b"agent version", b"agent came", b"capabilities", b"no_new_privs",
                  b"landlock", b"seccomp", b"round trip", b"MB/s",
-                 b"directory", b"terminal", b"can run"):
+                 b"default user", b"default directory", b"can run"):
         assert word in done.stdout
 
 
