@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define CLOSE_MAX 65536			/* where close_range() is missing */
+#define NSIG_BYTES 8u			/* of the kernel's signal sets */
 #define DEFAULT_PATH \
 	"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -254,12 +255,17 @@ child_keep_limits(void)
 void
 child_reset(void)
 {
-	struct sigaction sa = { .sa_handler = SIG_DFL };
+	/* All zero: the default action, no flags, as the kernel's struct. */
+	static const uint64_t standard[4];
 	sigset_t none;
 	int i;
 
+	/*
+	 * Not sigaction(): the C library keeps signals 32 to 34 to itself,
+	 * yet they may have been inherited as ignored.
+	 */
 	for (i = 1; i < NSIG; i++) {
-		sigaction(i, &sa, NULL);
+		syscall(SYS_rt_sigaction, i, standard, NULL, NSIG_BYTES);
 	}
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
