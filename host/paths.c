@@ -57,8 +57,9 @@ check(const char *dir, struct error *error)
 		return -1;
 	}
 	close(fd);
-	paths_owner((unsigned)geteuid(), mine, sizeof(mine));
 	if (st.st_uid != geteuid()) {
+		/* Only now: a look-up of names may ask the network. */
+		paths_owner((unsigned)geteuid(), mine, sizeof(mine));
 		paths_owner((unsigned)st.st_uid, owner, sizeof(owner));
 		error_set(error, WIRE_STEP_START, 0, "%s belongs to %s, not "
 		    "to %s; set SANDMUX_DIR to a directory of your own", dir,
