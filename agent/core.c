@@ -209,8 +209,14 @@ on_pull(void *ctx, struct session_request *req, unsigned index, uint8_t *buf,
 static void
 on_unwanted(void *ctx, struct session_request *req, unsigned index)
 {
+	struct wire_result r = { .outcome = WIRE_EXITED };
+
 	(void)ctx;
-	if (req->kind != WIRE_ECHO && req->app != NULL) {
+	if (req->kind == WIRE_ECHO && index == 0) {
+		/* What is queued has nowhere to go, and nothing else ends it. */
+		r.in = req->in[1].received;
+		session_result(req, &r);
+	} else if (req->app != NULL) {
 		task_unwanted(req->app, index);
 	}
 }
