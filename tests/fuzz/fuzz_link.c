@@ -124,6 +124,10 @@ static void
 drop_old(struct end *e)
 {
 	if (e->old != NULL) {
+		if (e->old->attachment != 0 && e->old->attachment ==
+		    session_attachment(e->app.session)) {
+			session_detach(e->app.session);
+		}
 		link_free(e->old);
 		close(e->old_fd);
 	}
