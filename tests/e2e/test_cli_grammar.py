@@ -55,8 +55,9 @@ def test_only_one_pair_of_dashes_is_taken(local):
 
 def test_second_dashes_are_the_command(sandmux):
     done = sandmux("exec", "local", "--", "--", "x")
-    assert done.returncode == 127
-    one_line(done, "--", "ENOENT")
+    # EACCES where PATH has a directory that we may not search.
+    assert done.returncode in (126, 127)
+    one_line(done, "cannot run --:")
 
 
 @pytest.mark.parametrize("value", ["-w/tmp", "-w=/tmp", "--workdir=/tmp"])
