@@ -53,6 +53,8 @@ class Sandmux:
                     if not k.startswith("SANDMUX")}
         self.env["SANDMUX_DIR"] = self.dir
         self.env["XDG_STATE_HOME"] = self.dir + ".state"
+        # If the tests are killed, what they started ends by itself.
+        self.env["SANDMUX_SERVE_ARGS"] = "--idle 120 --idle-exit 60"
 
     def __call__(self, *args, stdin=b"", env=None, **kw):
         """Run it to its end; bytes in and out."""
