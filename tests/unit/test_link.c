@@ -269,7 +269,8 @@ lost_behind(struct world *w, struct noise *n, enum link_state want,
 	}
 	assert_true(link_noise(w->host, &head, &a, &tail, &b) <=
 	    len + LINK_PREAMBLE);
-	/* Nothing was said to whoever that was. */
+	/* Nobody was believed, and nothing was said to whoever that was. */
+	assert_int_equal(link_ready(w->host)->version, 0);
 	assert_int_equal(w->host_cable->dir[TO_AGENT].passed, 0);
 }
 

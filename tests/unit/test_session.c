@@ -171,7 +171,59 @@ test_body_turn_passes(void **state)
 	end(rig, &lanes);
 }
 
+/* A request that runs on has no part in the next one's body. */
+static void
+test_body_after_body(void **state)
+{
+	struct rig *rig = rig_new(15, true);
+	struct rig_plan plan = rig_plan_new(100000);
+	struct lanes lanes = { .stored = true };
+	unsigned i;
+
+	(void)state;
+	plan.hold = true;
+	lanes_attach(&lanes, rig, true);
+	for (i = 0; i < 5; i++) {
+		rig_open(rig, &plan);
+	}
+	lanes_run(&lanes, rig, 50);
+	for (i = 1; i <= 5; i++) {
+		assert_int_equal(rig->jobs[i].opened, 1);
+		rig->asks[i].plan.hold = false;
+	}
+	end(rig, &lanes);
+}
+
 /* ---- credit ------------------------------------------------------------ */
+
+/* What a flow held of the pool is free when its end is known. */
+static void
+test_end_frees_grant(void **state)
+{
+	struct rig *rig = rig_new(16, true);
+	struct rig_plan plan = rig_plan_new(10);
+	struct lanes lanes = { .stored = true };
+	size_t most = 0;
+	unsigned i;
+
+	(void)state;
+	plan.in = plan.out[0] = 1 << 20;
+	plan.hold = plan.whole = true;
+	lanes_attach(&lanes, rig, true);
+	rig_open(rig, &plan);
+	for (i = 0; i < 200; i++) {
+		lanes_run(&lanes, rig, 1);
+		most = rig->ob.granted > most ? rig->ob.granted : most;
+	}
+	assert_true(most > 0);
+	assert_int_equal(session_count(rig->opener), 1);
+	assert_true(rig->asks[1].ended[0] && rig->jobs[1].in_ended);
+	assert_int_equal(rig->ob.granted, 0);
+	assert_int_equal(rig->sb.granted, 0);
+	rig->asks[1].plan.hold = false;
+	end(rig, &lanes);
+}
+
 
 /* A reader that stops holds its sender at the window, and nobody else. */
 static void
@@ -218,6 +270,7 @@ test_window_grows(void **state)
 	struct rig_plan plan = rig_plan_new(10);
 	struct lanes lanes = { .stored = true };
 	uint64_t window = SESSION_WINDOW_MIN;
+	size_t granted = 0;
 	struct rig_ask *ask;
 
 	(void)state;
@@ -235,6 +288,10 @@ test_window_grows(void **state)
 		assert_true(in->consumed + SESSION_WINDOW_MIN >= now);
 		assert_true(in->granted - in->consumed <= SESSION_WINDOW_MAX);
 		assert_true(rig->ob.granted <= SESSION_POOL);
+		/* At most an eighth of what is free in one step. */
+		assert_true(rig->ob.granted <= granted +
+		    (SESSION_POOL - granted) / 8);
+		granted = rig->ob.granted;
 		window = now;
 		rig_turn(rig);
 		/* Frame by frame, so that no growth is missed. */
@@ -731,6 +788,8 @@ main(void)
 		cmocka_unit_test(test_bodies),
 		cmocka_unit_test(test_bodies_at_once),
 		cmocka_unit_test(test_body_turn_passes),
+		cmocka_unit_test(test_body_after_body),
+		cmocka_unit_test(test_end_frees_grant),
 		cmocka_unit_test(test_stalled_reader),
 		cmocka_unit_test(test_window_grows),
 		cmocka_unit_test(test_stalled_flows),
