@@ -18,6 +18,7 @@
 #define AGENT_VERSION "0.1.0"
 #define AGENT_NULL_FDS 3		/* 0 to 2 point at /dev/null */
 #define AGENT_DRAIN_MS 200u		/* a held pipe is quiet this long */
+#define AGENT_EOF_MS 5u			/* from a pipe's end to its EOF frame */
 #define AGENT_END_MS 2000u		/* for killed jobs to be reaped */
 #define AGENT_TIDY_MS 1000u		/* for a worker's half file to go */
 #define AGENT_GROUPS 4096u		/* groups of ended jobs still alive */

@@ -241,22 +241,11 @@ child_close_others(const struct task_child *c)
 }
 
 void
-child_keep_limits(void)
-{
-	struct rlimit all;
-
-	if (getrlimit(RLIMIT_NOFILE, &files_limit) == 0) {
-		all = files_limit;
-		all.rlim_cur = all.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &all);
-	}
-}
-
-void
-child_reset(void)
+child_prepare(void)
 {
 	/* All zero: the default action, no flags, as the kernel's struct. */
 	static const uint64_t standard[4];
+	struct rlimit all;
 	sigset_t none;
 	int i;
 
@@ -269,6 +258,19 @@ child_reset(void)
 	}
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (getrlimit(RLIMIT_NOFILE, &files_limit) == 0) {
+		all = files_limit;
+		all.rlim_cur = all.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &all);
+	}
+}
+
+void
+child_reset(void)
+{
+	/* What the core has changed since child_prepare(). */
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGCHLD, SIG_DFL);
 	if (files_limit.rlim_max != 0) {
 		setrlimit(RLIMIT_NOFILE, &files_limit);
 	}

@@ -34,9 +34,12 @@ void child_fail(int note, enum wire_step step, int number, const char *text)
 /* Keep only what the child was given, and fds 0 to 2. */
 void child_close_others(const struct task_child *c);
 
-/* Undo what the core has set up for itself: signals, limits. */
+/*
+ * The core, before it installs handlers: every signal gets its default, so
+ * that no child has to see to it, and the descriptor limit is raised.
+ */
+void child_prepare(void);
+/* In a child: undo what the core has changed for itself since then. */
 void child_reset(void);
-/* core.c's raised descriptor limit is not for jobs. */
-void child_keep_limits(void);
 
 #endif

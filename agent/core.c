@@ -125,7 +125,6 @@ on_opened(void *ctx, struct session_request *req, const uint8_t *body,
 		file_probe(&core.tasks, req);
 		break;
 	case WIRE_ECHO:
-		session_end(req, 1);
 		session_ready(req, 0);
 		return;
 	default:
@@ -414,7 +413,7 @@ set_up(int fd, uint8_t unlinked)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	close_strangers(fd);
 	close_stdio();
-	child_keep_limits();
+	child_prepare();
 	core.stub = fd;
 	core.unlinked = unlinked;
 	core.deadline = clock_now() + ATTEMPT_MS * (uint64_t)CLOCK_MS;

@@ -105,7 +105,7 @@ task_new(struct tasks *tasks, struct session_request *req, unsigned flags,
 	task->out[1] = e->err[0];
 	task->note = e->note[0];
 	task->started = task->quiet = clock_now();
-	task->deadline = task->kill_at = CLOCK_NEVER;
+	task->deadline = task->kill_at = task->eof_at = CLOCK_NEVER;
 	task->grace_ms = AGENT_TIDY_MS;
 	task->slot_in = task->slot_note = POLLSET_NONE;
 	task->slot_out[0] = task->slot_out[1] = POLLSET_NONE;
@@ -154,13 +154,7 @@ task_start(struct tasks *tasks, struct session_request *req, unsigned flags,
 	close_fd(&e.err[1]);
 	close_fd(&e.note[1]);
 	if (!(flags & TASK_IN)) {
-		session_drop(req, 1);
-	}
-	if (!(flags & TASK_OUT)) {
-		session_end(req, 0);
-	}
-	if (!(flags & TASK_ERR)) {
-		session_end(req, 1);
+		session_ignore(req, 1);
 	}
 	return task;
 }
@@ -226,6 +220,32 @@ write_queued(struct task *task)
 	}
 }
 
+/*
+ * Most jobs end right after their output, and RESULT is its end too: EOF is
+ * told only of one that lives on, since each frame costs a transport dear.
+ */
+void
+task_unwanted(struct task *task, unsigned index)
+{
+	close_fd(&task->out[index]);
+	if (task->eof_at == CLOCK_NEVER) {
+		task->eof_at = clock_now() + AGENT_EOF_MS * CLOCK_MS;
+	}
+}
+
+static void
+tell_ends(struct task *task)
+{
+	unsigned i;
+
+	task->eof_at = CLOCK_NEVER;
+	for (i = 0; i < 2; i++) {
+		if (task->out[i] == -1) {
+			session_end(task->req, i);
+		}
+	}
+}
+
 size_t
 task_pull(struct tasks *tasks, struct task *task, unsigned index,
     uint8_t *buf, size_t max)
@@ -244,17 +264,9 @@ task_pull(struct tasks *tasks, struct task *task, unsigned index,
 		return (size_t)n;
 	}
 	if (n == 0 || errno != EAGAIN) {
-		close_fd(&task->out[index]);
-		session_end(task->req, index);
+		task_unwanted(task, index);
 	}
 	return 0;
-}
-
-void
-task_unwanted(struct task *task, unsigned index)
-{
-	close_fd(&task->out[index]);
-	session_end(task->req, index);
 }
 
 static void
@@ -474,6 +486,8 @@ advance(struct tasks *tasks, struct task *task, uint64_t now)
 	if (task->exited && task->note == -1 && stopped(task) &&
 	    dry(task, now)) {
 		finish(tasks, task);
+	} else if (now >= task->eof_at) {
+		tell_ends(task);
 	}
 }
 
@@ -498,6 +512,7 @@ task_interest(struct task *task, struct pollset *set)
 	if (task->note != -1 && task->note_len < NOTE_MAX) {
 		task->slot_note = pollset_add(set, task->note, POLLIN);
 	}
+	pollset_wake(set, task->eof_at);
 	if (!task->exited) {
 		pollset_wake(set, task->deadline);
 	} else if (task->note == -1) {

@@ -48,7 +48,7 @@ struct task {
 	enum task_stage stage;
 	uint8_t outcome;		/* TIMED_OUT, CANCELLED, or EXITED */
 	uint32_t grace_ms;
-	uint64_t started, deadline, kill_at, quiet;
+	uint64_t started, deadline, kill_at, quiet, eof_at;
 	uint64_t in_bytes;
 	uint8_t *note_buf;		/* owned */
 	size_t note_len;

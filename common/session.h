@@ -227,6 +227,8 @@ size_t session_peek(const struct session_request *req, unsigned index,
  * may call the result event, after which req may be gone.
  */
 void session_consume(struct session_request *req, unsigned index, size_t n);
+/* Nothing should come on in[index], whose sender need not be told. */
+void session_ignore(struct session_request *req, unsigned index);
 /* Nobody reads in[index] any more: the far end is told, bytes are dropped. */
 void session_drop(struct session_request *req, unsigned index);
 

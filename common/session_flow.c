@@ -234,6 +234,12 @@ session_in_drop(struct session_request *req, unsigned index)
 }
 
 void
+session_ignore(struct session_request *req, unsigned index)
+{
+	req->in[index].drop = true;
+}
+
+void
 session_drop(struct session_request *req, unsigned index)
 {
 	session_in_drop(req, index);
