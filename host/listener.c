@@ -102,6 +102,11 @@ bind_socket(struct listener *l)
 	struct sockaddr_un un;
 	struct stat st;
 
+	/* A stale socket is replaced, somebody's file is not. */
+	if (lstat(l->path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
+		errno = EEXIST;
+		return -1;
+	}
 	snprintf(temp, sizeof(temp), "%s.%ld", l->path, (long)getpid());
 	l->fd = new_socket();
 	if (l->fd < 0 || address(&un, temp) < 0) {
