@@ -470,3 +470,12 @@ def _close_hosts():
 
 
 atexit.register(_close_hosts)
+
+
+def _terminated(number, frame):
+    # `timeout` ends a suite so; containers and controllers must go too.
+    raise SystemExit(128 + number)
+
+
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGTERM, _terminated)
