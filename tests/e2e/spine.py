@@ -474,7 +474,7 @@ atexit.register(_close_hosts)
 
 def _terminated(number, frame):
     # `timeout` ends a suite so; containers and controllers must go too.
-    raise SystemExit(128 + number)
+    pytest.exit("terminated", 128 + number)
 
 
 if threading.current_thread() is threading.main_thread():
