@@ -136,7 +136,11 @@ on_record(struct link *link, const uint8_t *plain, size_t len)
 		number = number << 8 | plain[i];
 	}
 	link->heard = clock_now();
-	if (wire_class(frame[0]) == WIRE_CLASS_LINK) {
+	if (wire_class(frame[0]) == WIRE_CLASS_LINK && number != 0) {
+		error_set(&error, WIRE_STEP_PROTOCOL, 0,
+		    "a numbered link frame");
+		rc = -1;
+	} else if (wire_class(frame[0]) == WIRE_CLASS_LINK) {
 		rc = on_link_frame(link, frame, len - WIRE_NUMBER, &error);
 	} else if (link->state != LINK_UP) {
 		error_set(&error, WIRE_STEP_PROTOCOL, 0,

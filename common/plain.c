@@ -19,6 +19,12 @@
 struct plain {
 	struct plain_config config;
 	struct error error;
+	/*
+	 * Shared by all carriers of a program: what they have unwritten, and
+	 * how many they are.  Above a limit each holds one frame only, so
+	 * that many that nobody reads stay small.
+	 */
+	struct session_budget *budget;	/* borrowed */
 	bool dead, greeted, more;
 	int broken;			/* errno of a failed write */
 	size_t slot_in;
@@ -26,13 +32,6 @@ struct plain {
 	uint8_t out[PLAIN_OUT];
 	uint8_t in[PLAIN_IN];
 };
-
-/*
- * What all carriers have in their output buffers.  Above the limit each of
- * them holds one frame only, so that many that nobody reads stay small.
- */
-static size_t held;
-static unsigned carriers;
 
 struct plain *
 plain_new(const struct plain_config *config)
@@ -44,8 +43,9 @@ plain_new(const struct plain_config *config)
 		errno = ENOMEM;
 		return NULL;
 	}
-	carriers++;
 	plain->config = *config;
+	plain->budget = session_budget_of(config->session);
+	plain->budget->carriers++;
 	plain->slot_in = POLLSET_NONE;
 	return plain;
 }
@@ -57,8 +57,8 @@ plain_free(struct plain *plain)
 
 	if (plain != NULL) {
 		close(plain->config.fd);
-		held -= plain->out_end - plain->out_start;
-		carriers--;
+		plain->budget->unwritten -= plain->out_end - plain->out_start;
+		plain->budget->carriers--;
 		free(plain);
 	}
 	errno = saved;
@@ -106,7 +106,7 @@ plain_greet(struct plain *plain, const struct wire *message)
 	}
 	put_length(plain->out + plain->out_end, len);
 	plain->out_end += PLAIN_LENGTH + len;
-	held += PLAIN_LENGTH + len;
+	plain->budget->unwritten += PLAIN_LENGTH + len;
 	return 0;
 }
 
@@ -149,9 +149,9 @@ drain(struct plain *plain)
 			return -1;
 		}
 		plain->out_start += (size_t)n;
-		held -= (size_t)n;
+		plain->budget->unwritten -= (size_t)n;
 	}
-	if (carriers > PLAIN_MANY && plain->out_end > PLAIN_PAGE) {
+	if (plain->budget->carriers > PLAIN_MANY && plain->out_end > PLAIN_PAGE) {
 		release(plain->out, 0, PLAIN_OUT);
 	}
 	plain->out_start = plain->out_end = 0;
@@ -166,14 +166,14 @@ fill(struct plain *plain)
 
 	while (plain->greeted && PLAIN_OUT - plain->out_end >=
 	    PLAIN_LENGTH + WIRE_FRAME_MAX &&
-	    (plain->out_end == 0 || held < PLAIN_HELD) &&
+	    (plain->out_end == 0 || plain->budget->unwritten < PLAIN_HELD) &&
 	    (f = session_next(plain->config.session)) != NULL) {
 		n = f->length - WIRE_NUMBER;
 		put_length(plain->out + plain->out_end, n);
 		memcpy(plain->out + plain->out_end + PLAIN_LENGTH,
 		    f->bytes + WIRE_NUMBER, n);
 		plain->out_end += PLAIN_LENGTH + n;
-		held += PLAIN_LENGTH + n;
+		plain->budget->unwritten += PLAIN_LENGTH + n;
 	}
 	return plain->out_end > 0;
 }

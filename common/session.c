@@ -63,6 +63,12 @@ session_count(const struct session *s)
 	return s->count;
 }
 
+struct session_budget *
+session_budget_of(const struct session *s)
+{
+	return s->config.budget;
+}
+
 uint64_t
 session_expected(const struct session *s)
 {

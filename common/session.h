@@ -48,6 +48,8 @@ struct session_budget {
 	unsigned limit;			/* of requests */
 	struct list bodies;		/* requests whose body wants more credit */
 	uint64_t body_since;		/* clock.h: the first one's last bytes */
+	size_t unwritten;		/* in output buffers of plain.c */
+	unsigned carriers;		/* of plain.c */
 };
 /* For that many requests at once; 0, or -1 with errno. */
 int session_budget_init(struct session_budget *budget, unsigned limit);
@@ -93,6 +95,7 @@ struct session_out {
 	struct session_request *req;
 	struct list link;		/* in the session's small or bulk ring */
 	uint64_t sent, limit, burst;
+	uint64_t burst_at;		/* clock.h, of the last frame */
 	unsigned queued;		/* pushed frames not sent yet */
 	bool ready;			/* the owner has data, or the end */
 	bool ending;			/* no more will come; EOF is due */
@@ -196,6 +199,7 @@ void session_free(struct session *session);
 void session_each(struct session *session,
     void (*visit)(void *ctx, struct session_request *req), void *ctx);
 unsigned session_count(const struct session *session);
+struct session_budget *session_budget_of(const struct session *session);
 
 /* ---- the owner's side ----------------------------------------------- */
 

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "session_private.h"
+
+#define BURST_GAP (50 * CLOCK_MS)	/* a flow quiet so long is not bulk */
 
 static bool
 is_bulk(const struct session_out *out)
@@ -123,6 +126,7 @@ data_header(struct session_frame *f, struct session_out *out, size_t n)
 {
 	struct session *s = out->req->session;
 	unsigned index = out == &out->req->out[1];
+	uint64_t now = clock_now();
 	size_t len;
 	struct wire msg = { .type = WIRE_DATA, .u.data = {
 		.request = out->req->id,
@@ -130,6 +134,11 @@ data_header(struct session_frame *f, struct session_out *out, size_t n)
 		.offset = out->sent,
 	} };
 
+	/* A pushed flow never runs dry in a pull: a pause shows it. */
+	if (now - out->burst_at > BURST_GAP) {
+		out->burst = 0;
+	}
+	out->burst_at = now;
 	wire_encode(&msg, f->bytes + WIRE_NUMBER, WIRE_DATA_HEADER, &len);
 	f->length = (uint32_t)(WIRE_NUMBER + WIRE_DATA_HEADER + n);
 	f->bulk = is_bulk(out);

@@ -132,22 +132,6 @@ child_spawn(struct child *child, const struct child_spec *spec)
 	return pid < 0 ? -1 : 0;
 }
 
-int
-child_spawn_free(const struct child_spec *spec)
-{
-	struct child *child = malloc(sizeof(*child));
-
-	if (child == NULL) {
-		return -1;
-	}
-	if (child_spawn(child, spec) < 0) {
-		free(child);
-		return -1;
-	}
-	child->owned = true;
-	return 0;
-}
-
 void
 child_kill(struct child *child, int number)
 {

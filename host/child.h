@@ -46,9 +46,6 @@ void child_clear(struct child *child);
  */
 int child_spawn(struct child *child, const struct child_spec *spec);
 
-/* Start a program that nobody waits for; reaped in the background. */
-int child_spawn_free(const struct child_spec *spec);
-
 /*
  * Fork: the child returns 0 with default signals, in its own session, all
  * else the parent's.  The parent gets the pid, or -1 with errno.
