@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "child.h"
@@ -94,9 +96,16 @@ read_some(int fd, char *buf, size_t cap)
 static void
 begin(void)
 {
+	const struct sched_param normal = { .sched_priority = 0 };
+
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	child_reset();
 	signal(SIGPIPE, SIG_IGN);
+	/*
+	 * Whoever waits for a command goes first: a batch process does not
+	 * preempt.  (musl's own function refuses; no matter if this fails.)
+	 */
+	syscall(SYS_sched_setscheduler, 0, SCHED_BATCH, &normal);
 }
 
 /* ---- put -------------------------------------------------------------- */

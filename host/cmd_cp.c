@@ -15,6 +15,7 @@
 #include "progress.h"
 #include "run.h"
 #include "sink.h"
+#include "system.h"
 #include "target.h"
 
 static const char usage[] =
@@ -156,6 +157,7 @@ carry(struct copy *c, const struct wire *msg, struct run_end *end)
 	if (run.client == NULL) {
 		return;
 	}
+	system_batch();			/* a controller it started is not */
 	if (interrupt_init() < 0) {
 		error_set(&end->error, WIRE_STEP_START, errno, "signals");
 	} else if (up || open_sink(c, &end->error) == 0) {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -121,4 +122,14 @@ system_close_from(int first)
 	for (fd = first; fd < last; fd++) {
 		close(fd);
 	}
+}
+
+void
+system_batch(void)
+{
+#ifdef SCHED_BATCH
+	const struct sched_param normal = { .sched_priority = 0 };
+
+	sched_setscheduler(0, SCHED_BATCH, &normal);
+#endif
 }

@@ -36,4 +36,10 @@ void system_close_from(int first);
 /* O_NONBLOCK on or off; 0 or -1 with errno. */
 int system_nonblock(int fd, int on);
 
+/*
+ * Be a batch process, where there is such a thing: one that works through
+ * much data and does not preempt those that wait for an answer.
+ */
+void system_batch(void);
+
 #endif

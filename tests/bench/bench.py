@@ -336,13 +336,13 @@ def commands(table, place, ours, base):
 def docker_rows(table, place, ours, held):
     """Against docker exec itself: one at a time, and 100 at once."""
     one, many = [], []
+    # Both are started and waited for by the same small program.
     for _ in range(ROUNDS):
-        start = time.perf_counter()
-        run(place.docker, "exec", place.box, "true")
-        theirs = time.perf_counter() - start
-        mine = [ours.timed("exec", place.target, "--", "true")
-                for _ in range(9)]
-        one.append(theirs / median(mine))
+        theirs = run(TOOLS / "spawnloop", 5, place.docker, "exec", place.box,
+                     "true", env=ours.env)
+        mine = run(TOOLS / "spawnloop", 25, ours.program, "exec",
+                   place.target, "--", "true", env=ours.env)
+        one.append(float(theirs) / float(mine))
     table.add("docker exec true / sandmux exec true, whole processes",
               median(one), "x", 15)
     for _ in range(3):
@@ -356,6 +356,31 @@ def docker_rows(table, place, ours, held):
         many.append(theirs * 1000 / held("once", 100))
     table.add("100 docker exec at once / 100 through held connections",
               median(many), "x", 20)
+
+
+def beside(table, place, ours, work):
+    """One command at a time while a big file moves each way."""
+    held = ours.loop(place.target, "/bin/true")
+    source, far = work / "source", place.directory / "copy"
+    ours("cp", source, f"{place.target}:{far}")
+    idle, busy = [], []
+    for _ in range(COPIES):
+        idle.append(held("run", COMMANDS))
+        moving = [subprocess.Popen(
+            [str(ours.program), "cp", *map(str, pair)], env=ours.env)
+            for pair in ((source, f"{place.target}:{far}2"),
+                         (f"{place.target}:{far}", work / "back"))]
+        time.sleep(0.2)
+        busy.append(held("run", max(COMMANDS // 2, 10)))
+        if any(child.poll() is not None for child in moving):
+            note(f"{place.name}: a copy ended before the commands did")
+        if any([child.wait() for child in moving]):
+            raise RuntimeError("a copy failed")
+    held.close()
+    table.add(f"{place.name}: exec true beside two copies / alone",
+              median([b / i for b, i in zip(busy, idle)]), "x",
+              5 if place.pty else 3, False,
+              dict(busy_us=median(busy), idle_us=median(idle)))
 
 
 UNSEALED = {"local": (0.5, 0.5), "docker": (0.5, 0.6),
@@ -510,6 +535,7 @@ def one_place(table, place, ours, base, work):
               total(found, "Pss"), "KiB", 1024, False)
     table.add(f"{place.name}: controller idle, RSS",
               memory(ours.controller(), "Rss"), "KiB", 6144, False)
+    beside(table, place, ours, work)
     copies(table, place, ours, base, work, watch)
     table.add(f"{place.name}: agent and workers during a copy, PSS",
               watch.agent, "KiB", 8192, False)
