@@ -11,9 +11,10 @@
 #define RECORD_MIN (SEAL_OVERHEAD + WIRE_NUMBER + 1)
 #define PING_LEAST 100u			/* what an agent accepts, in ms */
 #define TURN_READS 4u
-#define ACK_DRY 16384u			/* unacknowledged, input ran dry */
-#define ACK_FULL 65536u
+#define ACK_STEP 65536u			/* bytes: an ACK at once */
 #define ACK_LATE (5 * CLOCK_MS)
+
+_Static_assert(4 * ACK_STEP <= SESSION_CAP_MIN, "several steps in flight");
 
 /* Name what stands where a record should, escaped: it may be a login file's. */
 static void
@@ -253,8 +254,13 @@ link_receive(struct link *link)
 			break;
 		}
 	}
-	if (link->unacked >= ACK_FULL ||
-	    (i < TURN_READS && link->unacked >= ACK_DRY)) {
+	/*
+	 * Not as soon as the input runs dry: a terminal or a container's pipe
+	 * is dry after every few KiB, and each frame the other way costs such
+	 * a transport as much as 64 KiB.  The cap on what is in flight is
+	 * several steps, so no sender waits for an ACK that does not come.
+	 */
+	if (link->unacked >= ACK_STEP) {
 		link->ack_due = true;
 	} else if (link->unacked > 0 && link->ack_at == CLOCK_NEVER) {
 		link->ack_at = clock_now() + ACK_LATE;

@@ -67,6 +67,7 @@ struct session_frame {
 	uint64_t number;
 	uint64_t sent_at;		/* clock.h, 0: not on this link yet */
 	uint64_t delivered;		/* session's count when it was sent */
+	bool alone;			/* little was in flight before it */
 	struct session_out *flow;	/* of a pushed frame, until sent */
 	uint32_t length;		/* of bytes[], number included */
 	bool bulk, big;

@@ -10,6 +10,7 @@
 #include "session_private.h"
 
 #define WINDOW_US 5000000u		/* one of the two periods looked at */
+#define ALONE 65536u			/* bytes: one ACK step */
 #define PLAIN_BIG 8u			/* slots where nothing is stored */
 #define PLAIN_SMALL 32u
 
@@ -79,11 +80,18 @@ sample(struct session *s, const struct session_frame *f, uint64_t now)
 	uint64_t took = now > f->sent_at ? now - f->sent_at : 1;
 	uint64_t rate = (s->delivered - f->delivered) * 1000000u / took;
 
-	window_turn(&s->rtt, now);
-	window_turn(&s->rate, now);
-	if (s->rtt.now == 0 || took < s->rtt.now) {
-		s->rtt.now = took;
+	/*
+	 * A round trip behind our own bulk measures the queue, and a cap made
+	 * of it makes the queue longer still.  The last good one stays until
+	 * there is a better one.
+	 */
+	if (f->alone) {
+		window_turn(&s->rtt, now);
+		if (s->rtt.now == 0 || took < s->rtt.now) {
+			s->rtt.now = took;
+		}
 	}
+	window_turn(&s->rate, now);
 	if (rate > s->rate.now) {
 		s->rate.now = rate;
 	}
@@ -102,7 +110,8 @@ cap(const struct session *s)
 {
 	uint64_t rate = s->rate.now > s->rate.before ?
 	    s->rate.now : s->rate.before;
-	uint64_t bytes = 2 * least_rtt(s) * rate / 1000000u;
+	/* A quarter more than fits, so that a long link's cap can grow. */
+	uint64_t bytes = least_rtt(s) * rate / 800000u;
 
 	return bytes > SESSION_CAP_MIN ? bytes : SESSION_CAP_MIN;
 }
@@ -152,6 +161,7 @@ mark_sent(struct session *s, struct session_frame *f)
 {
 	f->sent_at = clock_now();
 	f->delivered = s->delivered;
+	f->alone = s->in_flight < ALONE;
 	if (f->bulk) {
 		s->in_flight += f->length;
 		s->since_bulk = 0;

@@ -24,7 +24,7 @@
 
 /* Limits of the format, in bytes unless said otherwise. */
 #define WIRE_NUMBER 8			/* frame number before each frame */
-#define WIRE_RECORD_PLAIN 32768		/* number + frame, before sealing */
+#define WIRE_RECORD_PLAIN 32747		/* number + frame; sealed: 32 KiB */
 #define WIRE_FRAME_MAX (WIRE_RECORD_PLAIN - WIRE_NUMBER)
 #define WIRE_DATA_HEADER 14		/* type, request, channel, offset */
 #define WIRE_DATA_MAX (WIRE_FRAME_MAX - WIRE_DATA_HEADER)
