@@ -53,6 +53,7 @@ link_new(struct link_config *config, enum seal_role role)
 	link->secret = config->secret;
 	link->seal = config->seal;
 	link->in = config->in;
+	link->terminal = isatty(config->in) == 1;
 	link->out = config->out;
 	link->ping = (config->ping_ms ? config->ping_ms : LINK_PING_MS) *
 	    (uint64_t)CLOCK_MS;

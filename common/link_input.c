@@ -11,6 +11,7 @@
 #define RECORD_MIN (SEAL_OVERHEAD + WIRE_NUMBER + 1)
 #define PING_LEAST 100u			/* what an agent accepts, in ms */
 #define TURN_READS 4u
+#define TURN_READS_TERMINAL 16u		/* each at most 4 KiB */
 #define ACK_STEP 65536u			/* bytes: an ACK at once */
 #define ACK_LATE (5 * CLOCK_MS)
 
@@ -237,7 +238,8 @@ link_receive(struct link *link)
 	ssize_t n;
 	unsigned i;
 
-	for (i = 0; i < TURN_READS && link->state < LINK_CLOSED; i++) {
+	for (i = 0; i < (link->terminal ? TURN_READS_TERMINAL : TURN_READS) &&
+	    link->state < LINK_CLOSED; i++) {
 		room = LINK_IN - link->in_end;
 		n = read(link->in, link->in_buf + link->in_end, room);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
@@ -250,7 +252,7 @@ link_receive(struct link *link)
 		}
 		link->in_end += (size_t)n;
 		parse(link);
-		if ((size_t)n < room) {
+		if ((size_t)n < room && !link->terminal) {
 			break;
 		}
 	}

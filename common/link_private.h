@@ -32,6 +32,7 @@ struct link {
 	struct seal_secret *secret;	/* borrowed */
 	struct seal *seal;		/* owned */
 	int in, out;			/* owned */
+	bool terminal;			/* in is one: short reads mean little */
 	uint8_t hello[LINK_HELLO];	/* the one that T is made of */
 	struct wire_ready ready;
 	char wrong_version[LINK_VERSIONS + 1];
