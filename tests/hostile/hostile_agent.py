@@ -179,7 +179,7 @@ def length_huge(a, request):
 
 
 def length_over(a, request):
-    a.raw(struct.pack(">I", 32786) + bytes(32786))
+    a.raw(struct.pack(">I", 32765) + bytes(32765))
     sleep()
 
 

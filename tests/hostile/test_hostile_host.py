@@ -165,8 +165,8 @@ ENDS = {
     "reordered": reordered,
     "length zero": lambda h: h.raw(bytes(4)),
     "length too small": lambda h: h.raw(struct.pack(">I", 25) + bytes(25)),
-    "length too large": lambda h: h.raw(struct.pack(">I", 32786) +
-                                        bytes(32786)),
+    "length too large": lambda h: h.raw(struct.pack(">I", 32765) +
+                                        bytes(32765)),
     "length huge": lambda h: h.raw(b"\xff" * 4),
     "another length sealed": lambda h: h.frame(
         struct.pack(">BQ", sealed.PING, 7), length=27),

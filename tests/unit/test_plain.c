@@ -334,14 +334,14 @@ bad(const void *data, size_t len, enum wire_step step, const char *words)
 static void
 test_lengths(void **state)
 {
-	static const uint8_t zero[4] = { 0 }, over[4] = { 0, 0, 0x7f, 0xf9 };
+	static const uint8_t zero[4] = { 0 }, over[4] = { 0, 0, 0x7f, 0xe4 };
 	static const uint8_t huge[4] = { 0xff, 0xff, 0xff, 0xff };
 	uint8_t text[] = "GET / HTTP/1.1\r\n\r\n";
 
 	(void)state;
-	assert_int_equal(WIRE_FRAME_MAX, 0x7ff8);
+	assert_int_equal(WIRE_FRAME_MAX, 0x7fe3);
 	bad(zero, 4, WIRE_STEP_PROTOCOL, "a frame of 0 bytes");
-	bad(over, 4, WIRE_STEP_PROTOCOL, "a frame of 32761 bytes");
+	bad(over, 4, WIRE_STEP_PROTOCOL, "a frame of 32740 bytes");
 	bad(huge, 4, WIRE_STEP_PROTOCOL, "a frame of 4294967295 bytes");
 	bad(text, sizeof(text), WIRE_STEP_PROTOCOL, "a frame of");
 }
