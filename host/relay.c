@@ -102,6 +102,14 @@ relay_finish(struct relay *relay)
 	relay_answer(relay, &ok);
 }
 
+static bool
+ours_alone(uint8_t step)
+{
+	return step == WIRE_STEP_LINK || step == WIRE_STEP_START ||
+	    step == WIRE_STEP_TARGET || step == WIRE_STEP_UNTRUSTED ||
+	    step == WIRE_STEP_SHUTDOWN;
+}
+
 /* The agent's own result, as it is but for what only we know. */
 static void
 pass_result(struct relay *relay)
@@ -112,6 +120,13 @@ pass_result(struct relay *relay)
 		return;
 	}
 	result = relay->agent->result;
+	/*
+	 * What only we can know is not an agent's to say: a caller would
+	 * take it for a command that never ran, and run it again.
+	 */
+	if (result.outcome == WIRE_FAILED && ours_alone(result.step)) {
+		result.step = WIRE_STEP_PROTOCOL;
+	}
 	result.new_agent = relay->target != NULL && relay->target->new_agent;
 	relay_answer(relay, &result);
 }

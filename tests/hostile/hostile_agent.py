@@ -443,6 +443,14 @@ def answers_nonsense(a):
         text=bytes(range(256)) * 4, info=os.urandom(16000))))
 
 
+def answers_as_controller(a):
+    """Failures that only a controller may report: link, start, target, ..."""
+    steps = [12, 13, 14, 16, 17]
+    serve(a, lambda request, kind: a.frame(result_frame(
+        request, outcome=4, step=steps[request % len(steps)],
+        text=b"run it again")))
+
+
 def drips(a):
     """All of it byte by byte, the end as it should be."""
     def act(request, kind):
@@ -479,7 +487,8 @@ def talks_only(a):
 
 
 WITHIN = [never_answers, talks_only, floods_log, floods_control,
-          answers_with_escapes, answers_nonsense, drips, forgets_requests,
+          answers_with_escapes, answers_nonsense,
+          answers_as_controller, drips, forgets_requests,
           waits_for_body]
 
 

@@ -274,6 +274,16 @@ def test_answers_nonsense(controller, tmp_path):
     controller.check()
 
 
+def test_answers_as_controller(controller):
+    """A caller must not take an agent's word for "it never ran"."""
+    controller.mode("answers_as_controller")
+    for _ in range(5):
+        status, out, err, report = controller.run("true")
+        assert status == 125 and out == b"", err
+        assert report["error"]["step"] == "protocol", report
+    controller.check()
+
+
 def test_drips(controller):
     controller.mode("drips")
     assert controller.run("true")[:2] == (0, b"slow\n")
