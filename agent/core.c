@@ -202,7 +202,7 @@ on_pull(void *ctx, struct session_request *req, unsigned index, uint8_t *buf,
 		return index == 0 ? echo_pull(req, buf, max) : 0;
 	}
 	return req->app == NULL ? 0 :
-	    task_pull(&core.tasks, req->app, index, buf, max);
+	    task_pull(req->app, index, buf, max);
 }
 
 static void

@@ -247,12 +247,10 @@ tell_ends(struct task *task)
 }
 
 size_t
-task_pull(struct tasks *tasks, struct task *task, unsigned index,
-    uint8_t *buf, size_t max)
+task_pull(struct task *task, unsigned index, uint8_t *buf, size_t max)
 {
 	ssize_t n;
 
-	(void)tasks;
 	if (task->out[index] == -1) {
 		return 0;
 	}

@@ -85,8 +85,7 @@ struct task *task_start(struct tasks *tasks, struct session_request *req,
 /* Session events for a request whose app is a task. */
 size_t task_data(struct task *task, const uint8_t *data, size_t len);
 void task_ended(struct task *task);
-size_t task_pull(struct tasks *tasks, struct task *task, unsigned index,
-    uint8_t *buf, size_t max);
+size_t task_pull(struct task *task, unsigned index, uint8_t *buf, size_t max);
 void task_unwanted(struct task *task, unsigned index);
 void task_signal(struct task *task, int number);
 /* End it: TERM, grace, KILL; outcome is what the result will say. */

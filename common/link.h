@@ -97,7 +97,7 @@ enum link_state link_state(const struct link *link);
 const struct error *link_error(const struct link *link);
 /* The far end closed the session too. */
 bool link_session_closed(const struct link *link);
-/* Whether all that was to be sent, acknowledgements too, is out. */
+/* Whether all that was sealed is written; an ACK may still be due. */
 bool link_drained(const struct link *link);
 /* READY's fields, valid from LINK_RESUME_WAIT on (host). */
 const struct wire_ready *link_ready(const struct link *link);

@@ -4,27 +4,14 @@
  */
 #include "carrier.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "clock.h"
+#include "quote.h"
 
 #define SHOWN 140u	/* bytes quoted from each end */
 #define ADVICE 180u	/* room kept for what to try */
-
-static size_t __attribute__((format(printf, 4, 5)))
-add(char *out, size_t cap, size_t used, const char *format, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = vsnprintf(out + used, cap - used, format, ap);
-	va_end(ap);
-	return n < 0 ? used : used + (size_t)n < cap ? used + (size_t)n :
-	    cap - 1;
-}
 
 /* Remote bytes without the blanks at their end and without NULs. */
 static size_t
@@ -49,16 +36,16 @@ quote_noise(const struct carrier *c, char *text, size_t cap, size_t used)
 
 	memcpy(all, c->noise_head, c->head_len);
 	memcpy(all + c->head_len, c->noise_tail, c->noise_tail_len);
-	used = add(text, cap, used, "; %zu bytes came before the hello: \"",
+	used = quote_add(text, cap, used, "; %zu bytes came before the hello: \"",
 	    c->noise);
 	if (n <= 2 * SHOWN) {
 		used = quote(text, cap, used, all, n);
 	} else {
 		used = quote(text, cap, used, all, SHOWN);
-		used = add(text, cap, used, "\" ... \"");
+		used = quote_add(text, cap, used, "\" ... \"");
 		used = quote(text, cap, used, all + n - SHOWN, SHOWN);
 	}
-	return add(text, cap, used, "\"");
+	return quote_add(text, cap, used, "\"");
 }
 
 static size_t
@@ -67,9 +54,9 @@ quote_stderr(const struct carrier *c, char *text, size_t cap, size_t used)
 	size_t n = c->tail_len < 2 * SHOWN ? c->tail_len : 2 * SHOWN;
 
 	if (n > 0) {
-		used = add(text, cap, used, "; stderr: \"");
+		used = quote_add(text, cap, used, "; stderr: \"");
 		used = quote(text, cap, used, c->tail + c->tail_len - n, n);
-		used = add(text, cap, used, "\"");
+		used = quote_add(text, cap, used, "\"");
 	}
 	return used;
 }
@@ -102,31 +89,31 @@ carrier_blame(const struct carrier *c, const char *target,
 	error->number = 0;
 	error->step = c->up_at == 0 ? WIRE_STEP_START : WIRE_STEP_LINK;
 	child_words(&c->child, ended, sizeof(ended));
-	used = add(text, cap, 0, "%s: ", target);
+	used = quote_add(text, cap, 0, "%s: ", target);
 	if (c->up_at != 0) {
-		used = add(text, cap, used, "%.300s; the transport's process "
+		used = quote_add(text, cap, used, "%.300s; the transport's process "
 		    "%s", c->error.text, c->child.exited ? ended :
 		    "was killed for it");
 		quote_stderr(c, text, cap, used);
 		return;
 	}
 	if (c->wrong_version) {
-		used = add(text, cap, used, "the agent there speaks versions "
+		used = quote_add(text, cap, used, "the agent there speaks versions "
 		    "%s, this program %04x-%04x", c->versions,
 		    WIRE_VERSION_MIN, WIRE_VERSION_MAX);
 	} else if (c->timed_out) {
-		used = add(text, cap, used, "no hello from the agent within "
+		used = quote_add(text, cap, used, "no hello from the agent within "
 		    "%u s", (unsigned)((c->deadline - c->started) /
 		    (1000 * CLOCK_MS)));
 	} else {
-		used = add(text, cap, used, "the transport's process %s before "
+		used = quote_add(text, cap, used, "the transport's process %s before "
 		    "the agent answered (%.200s)", ended, c->error.text);
 	}
 	used = quote_stderr(c, text, cap - ADVICE, used);
 	if (c->noise > 0) {
 		used = quote_noise(c, text, cap - ADVICE, used);
 	}
-	add(text, cap, used, "%s", advice(c));
+	quote_add(text, cap, used, "%s", advice(c));
 }
 
 int

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "quote.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -134,4 +135,19 @@ size_t
 quote_text(char *out, size_t cap, const char *text)
 {
 	return quote_bytes(out, cap, (const uint8_t *)text, strlen(text));
+}
+
+size_t
+quote_add(char *out, size_t cap, size_t used, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vsnprintf(out + used, cap - used, format, ap);
+	va_end(ap);
+	if (n < 0) {
+		return used;
+	}
+	return (size_t)n < cap - used ? used + (size_t)n : cap - 1;
 }

@@ -35,4 +35,11 @@ size_t quote_utf8(const uint8_t *data, size_t len);
 /* The length of any valid UTF-8 character (controls too), else 0. */
 size_t quote_utf8_any(const uint8_t *data, size_t len);
 
+/*
+ * Append printf-like text to out[cap], of which used bytes are text; returns
+ * the new length, cut to fit.
+ */
+size_t quote_add(char *out, size_t cap, size_t used, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "status.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,19 +121,6 @@ finish(struct json *json, size_t *len)
 	return copy;
 }
 
-static size_t __attribute__((format(printf, 4, 5)))
-add(char *out, size_t cap, size_t used, const char *format, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = vsnprintf(out + used, cap - used, format, ap);
-	va_end(ap);
-	return n < 0 ? used : used + (size_t)n < cap ? used + (size_t)n :
-	    cap - 1;
-}
-
 static size_t
 link_text(const struct target_link *link, char *out, size_t cap, size_t used)
 {
@@ -142,16 +128,16 @@ link_text(const struct target_link *link, char *out, size_t cap, size_t used)
 	char name[TARGET_TEXT_MAX];
 
 	target_format(&link->target, name);
-	used = add(out, cap, used, "%s: %s, %u requests (%llu in all)", name,
+	used = quote_add(out, cap, used, "%s: %s, %u requests (%llu in all)", name,
 	    target_link_words(link->state), session_count(link->session),
 	    (unsigned long long)link->requests);
 	if (link->state == TARGET_LINK_UP) {
-		used = add(out, cap, used, ", up for %llu s, process %ld, "
+		used = quote_add(out, cap, used, ", up for %llu s, process %ld, "
 		    "%s agent%s", (unsigned long long)seconds(c->up_at),
 		    (long)c->child.pid, source(link), link->new_agent ?
 		    ", new-agent" : "");
 	}
-	return add(out, cap, used, "\n");
+	return quote_add(out, cap, used, "\n");
 }
 
 static char *
@@ -164,7 +150,7 @@ status_plain(const struct hub *hub, size_t *len)
 	if (out == NULL) {
 		return NULL;
 	}
-	used = add(out, cap, 0, "sandmux %s, controller %ld in %.500s, up "
+	used = quote_add(out, cap, 0, "sandmux %s, controller %ld in %.500s, up "
 	    "for %llu s\n%u clients, %u requests (%llu in all)\n",
 	    SANDMUX_VERSION, (long)getpid(), hub->options->directory,
 	    (unsigned long long)seconds(hub->started), hub->peer_count,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "words.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -283,22 +282,6 @@ hint(unsigned step, unsigned number)
 	return NULL;
 }
 
-/* Append to out[cap], which holds used bytes; returns the new length. */
-static size_t __attribute__((format(printf, 4, 5)))
-add(char *out, size_t cap, size_t used, const char *format, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = vsnprintf(out + used, cap - used, format, ap);
-	va_end(ap);
-	if (n < 0) {
-		return used;
-	}
-	return (size_t)n < cap - used ? used + (size_t)n : cap - 1;
-}
-
 const char *
 words_error(const struct error *error, char *out, size_t cap)
 {
@@ -313,16 +296,16 @@ words_error(const struct error *error, char *out, size_t cap)
 	size_t used;
 
 	quote_text(thing, sizeof(thing), error->text);
-	used = add(out, cap, 0, "%.*s%s%s", (int)(at - format), format,
+	used = quote_add(out, cap, 0, "%.*s%s%s", (int)(at - format), format,
 	    thing, at + 2);
 	if (number != 0 && text != NULL) {
-		used = add(out, cap, used, ": %s (%s)", text,
+		used = quote_add(out, cap, used, ": %s (%s)", text,
 		    words_errno(number));
 	} else if (number != 0) {
-		used = add(out, cap, used, ": error number %u", number);
+		used = quote_add(out, cap, used, ": error number %u", number);
 	}
 	if (try != NULL) {
-		add(out, cap, used, "; %s", try);
+		quote_add(out, cap, used, "; %s", try);
 	}
 	return out;
 }
