@@ -35,7 +35,8 @@ struct message {
 
 static const struct field ready_fields[] = {
 	N(K_U16, ready, version), N(K_U32, ready, link), N(K_U32, ready, uid),
-	N(K_U8, ready, unlinked), N(K_PAD, ready, pad)
+	N(K_U8, ready, unlinked), N(K_U8, ready, switches),
+	N(K_PAD, ready, pad)
 };
 static const struct field resume_fields[] = {
 	N(K_U64, resume, next), N(K_U32, resume, ping_ms),
@@ -95,16 +96,22 @@ static const struct field welcome_fields[] = {
 };
 static const struct field exec_fields[] = {
 	N(K_U32, exec, flags), N(K_U64, exec, timeout_ms),
-	N(K_U32, exec, grace_ms), B(K_BYTES, exec, cwd, WIRE_PATH_MAX),
+	N(K_U32, exec, grace_ms), N(K_U16, exec, rows),
+	N(K_U16, exec, columns), N(K_U32, exec, umask), N(K_I32, exec, nice),
+	N(K_U32, exec, keep), B(K_BYTES, exec, user, WIRE_USER_MAX),
+	B(K_BYTES, exec, cwd, WIRE_PATH_MAX),
 	B(K_LIST, exec, argv, WIRE_BODY_MAX),
 	B(K_LIST, exec, env, WIRE_BODY_MAX),
-	B(K_LIST, exec, unset, WIRE_BODY_MAX)
+	B(K_LIST, exec, unset, WIRE_BODY_MAX),
+	B(K_LIST, exec, limits, 4 + WIRE_LIMITS_MAX * (4 + WIRE_LIMIT_BYTES))
 };
 static const struct field put_fields[] = {
-	N(K_U32, put, mode), B(K_BYTES, put, path, WIRE_PATH_MAX),
+	N(K_U32, put, mode), B(K_BYTES, put, user, WIRE_USER_MAX),
+	B(K_BYTES, put, path, WIRE_PATH_MAX),
 	B(K_BYTES, put, name, 255)
 };
 static const struct field get_fields[] = {
+	B(K_BYTES, get, user, WIRE_USER_MAX),
 	B(K_BYTES, get, path, WIRE_PATH_MAX)
 };
 #define EMPTY(message) \
@@ -113,8 +120,16 @@ static const struct field get_fields[] = {
 	}
 EMPTY(probe);
 EMPTY(echo);
+EMPTY(jobs);
 EMPTY(stop);
 EMPTY(linkinfo);
+static const struct field kill_fields[] = {
+	N(K_U32, kill, job), N(K_U8, kill, signal)
+};
+static const struct field attach_fields[] = {
+	N(K_U32, attach, job), N(K_U32, attach, flags),
+	N(K_U64, attach, out), N(K_U64, attach, err)
+};
 static const struct field status_fields[] = { N(K_U8, status, json) };
 static const struct field probe_info_fields[] = {
 	N(K_U32, probe_info, flags), N(K_U32, probe_info, uid),
@@ -129,6 +144,23 @@ static const struct field probe_info_fields[] = {
 };
 static const struct field file_info_fields[] = {
 	N(K_U64, file_info, size), N(K_U32, file_info, mode)
+};
+static const struct field exec_info_fields[] = {
+	N(K_U32, exec_info, job), N(K_U32, exec_info, flags),
+	N(K_U32, exec_info, uid), N(K_U64, exec_info, user_us),
+	N(K_U64, exec_info, system_us), N(K_U64, exec_info, read_blocks),
+	N(K_U64, exec_info, written_blocks), N(K_U64, exec_info, peak_kib),
+	N(K_U64, exec_info, out_from), N(K_U64, exec_info, err_from),
+	B(K_BYTES, exec_info, cwd, WIRE_PATH_MAX),
+	B(K_LIST, exec_info, survivors, WIRE_PATH_MAX)
+};
+static const struct field job_fields[] = {
+	N(K_U32, job, job), N(K_U8, job, state), N(K_U8, job, outcome),
+	N(K_I32, job, code), N(K_U32, job, uid), N(K_U32, job, pid),
+	N(K_U32, job, processes), N(K_U64, job, age_us),
+	N(K_U64, job, cpu_us), N(K_U8, job, detached),
+	B(K_BYTES, job, user, WIRE_USER_MAX),
+	B(K_BYTES, job, command, WIRE_COMMAND_MAX)
 };
 
 #define M(type, class, name) \
@@ -158,11 +190,16 @@ static const struct message messages[] = {
 	M(WIRE_GET, WIRE_CLASS_BODY, get),
 	M(WIRE_PROBE, WIRE_CLASS_BODY, probe),
 	M(WIRE_ECHO, WIRE_CLASS_BODY, echo),
+	M(WIRE_JOBS, WIRE_CLASS_BODY, jobs),
+	M(WIRE_KILL, WIRE_CLASS_BODY, kill),
+	M(WIRE_ATTACH, WIRE_CLASS_BODY, attach),
 	M(WIRE_STATUS, WIRE_CLASS_BODY, status),
 	M(WIRE_STOP, WIRE_CLASS_BODY, stop),
 	M(WIRE_LINKINFO, WIRE_CLASS_BODY, linkinfo),
 	M(WIRE_PROBE_INFO, WIRE_CLASS_BODY, probe_info),
 	M(WIRE_FILE_INFO, WIRE_CLASS_BODY, file_info),
+	M(WIRE_EXEC_INFO, WIRE_CLASS_BODY, exec_info),
+	M(WIRE_JOB, WIRE_CLASS_BODY, job),
 };
 
 /* A bounded reader or writer; once it fails it stays failed. */

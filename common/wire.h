@@ -35,6 +35,10 @@
 #define WIRE_ARGS_MAX 1048576		/* arguments + environment */
 #define WIRE_BODY_MAX (WIRE_ARGS_MAX + 524288)
 #define WIRE_READY_BYTES 64		/* READY is padded to this */
+#define WIRE_USER_MAX 256		/* NAME|UID[:GROUP|GID] */
+#define WIRE_COMMAND_MAX 256		/* what JOB shows of a command line */
+#define WIRE_LIMIT_BYTES 17		/* an item of exec.limits */
+#define WIRE_LIMITS_MAX 16		/* items there */
 
 /*
  * A request's byte flows.  The opener sends BODY and IN, the server sends OUT
@@ -74,11 +78,16 @@ enum wire_type {
 	WIRE_GET = 66,
 	WIRE_PROBE = 67,
 	WIRE_ECHO = 68,
+	WIRE_JOBS = 69,
+	WIRE_KILL = 70,
+	WIRE_ATTACH = 71,
 	WIRE_STATUS = 80,
 	WIRE_STOP = 81,
 	WIRE_LINKINFO = 82,
 	WIRE_PROBE_INFO = 96,
-	WIRE_FILE_INFO = 97
+	WIRE_FILE_INFO = 97,
+	WIRE_EXEC_INFO = 98,
+	WIRE_JOB = 99
 };
 
 /* Borrowed bytes: valid as long as what they were decoded from. */
@@ -122,7 +131,12 @@ enum wire_step {
 	WIRE_STEP_PROTOCOL = 15,	/* the peer broke the protocol */
 	WIRE_STEP_UNTRUSTED = 16,	/* a new agent, and the caller is strict */
 	WIRE_STEP_SHUTDOWN = 17,	/* stopped by `sandmux stop` */
-	WIRE_STEP_WAIT = 18		/* the child's end could not be learned */
+	WIRE_STEP_WAIT = 18,		/* the child's end could not be learned */
+	WIRE_STEP_USER = 19,		/* no such user or group, or unreadable */
+	WIRE_STEP_SWITCH = 20,		/* user unsupported: no privilege */
+	WIRE_STEP_LIMIT = 21,		/* a limit, nice or umask */
+	WIRE_STEP_PTY = 22,		/* a terminal */
+	WIRE_STEP_JOB = 23		/* no such job, or not in that state */
 };
 
 /* ---- messages ------------------------------------------------------- */
@@ -132,6 +146,7 @@ struct wire_ready {
 	uint32_t link;			/* the link number it answers */
 	uint32_t uid;
 	uint8_t unlinked;		/* enum wire_unlinked */
+	uint8_t switches;		/* it can run jobs as any user */
 	struct wire_bytes pad;		/* zeros */
 };
 
@@ -253,31 +268,63 @@ struct wire_welcome {
 
 enum wire_exec_flags {
 	WIRE_EXEC_STDIN = 1,		/* IN follows; else /dev/null */
-	WIRE_EXEC_CLEAR_ENV = 2
+	WIRE_EXEC_CLEAR_ENV = 2,
+	WIRE_EXEC_TTY = 4,		/* stdio is a terminal of the job's */
+	WIRE_EXEC_DETACH = 8,		/* RESULT once it runs; output is kept */
+	WIRE_EXEC_KILL_BACKGROUND = 16,	/* its end is its descendants' too */
+	WIRE_EXEC_UMASK = 32		/* umask counts; else as the target's */
 };
 
 struct wire_exec {
 	uint32_t flags;
 	uint64_t timeout_ms;		/* 0: none */
 	uint32_t grace_ms;		/* TERM to KILL */
+	uint16_t rows, columns;		/* TTY: its first size */
+	uint32_t umask;
+	int32_t nice;			/* added to the target's */
+	uint32_t keep;			/* DETACH: bytes kept of each stream */
+	struct wire_bytes user;		/* NAME|UID[:GROUP|GID]; empty: the
+					 * target's own */
 	struct wire_bytes cwd;		/* empty: the target's own */
 	struct wire_list argv;		/* at least one */
 	struct wire_list env;		/* K=V, added to the inherited */
 	struct wire_list unset;
+	struct wire_list limits;	/* u8 resource, u64 soft, u64 hard;
+					 * Linux numbers, 2^64-1: unlimited */
 };
 
 struct wire_put {
 	uint32_t mode;			/* of a new file */
+	struct wire_bytes user;		/* as in wire_exec */
 	struct wire_bytes path;		/* relative: to the default cwd */
 	struct wire_bytes name;		/* in path, if that is a directory */
 };
 
 struct wire_get {
+	struct wire_bytes user;		/* as in wire_exec */
 	struct wire_bytes path;
 };
 
-struct wire_empty {			/* PROBE, ECHO, STOP, LINKINFO */
+struct wire_empty {			/* PROBE, ECHO, JOBS, STOP, LINKINFO */
 	uint8_t unused;
+};
+
+struct wire_kill {
+	uint32_t job;			/* EXEC_INFO.job */
+	uint8_t signal;			/* 0: end it; TERM, grace, KILL */
+};
+
+enum wire_attach_flags {
+	WIRE_ATTACH_FOLLOW = 1,		/* until the job ends; else what is */
+	WIRE_ATTACH_STDIN = 2,		/* IN is the job's stdin */
+	WIRE_ATTACH_QUIET = 4,		/* no output */
+	WIRE_ATTACH_FORGET = 8		/* with RESULT its record goes */
+};
+
+struct wire_attach {
+	uint32_t job;
+	uint32_t flags;
+	uint64_t out, err;		/* offsets to begin at */
 };
 
 struct wire_status {
@@ -310,6 +357,48 @@ struct wire_file_info {
 	uint32_t mode;
 };
 
+/* With the RESULT of EXEC and ATTACH, where a process was started. */
+enum wire_exec_info_flags {
+	WIRE_EXEC_CWD_FELL_BACK = 1,	/* no -w, and the target's own cannot
+					 * be entered: cwd says where instead */
+	WIRE_EXEC_RUNNING = 2		/* DETACH, ATTACH: it has not ended */
+};
+
+struct wire_exec_info {
+	uint32_t job;			/* names it in this session */
+	uint32_t flags;
+	uint32_t uid;			/* that it ran as */
+	uint64_t user_us, system_us;	/* cpu of all reaped descendants */
+	uint64_t read_blocks;		/* of 512 bytes, theirs too */
+	uint64_t written_blocks;
+	uint64_t peak_kib;		/* RSS of the largest of them */
+	uint64_t out_from, err_from;	/* ATTACH: offset of the first byte */
+	struct wire_bytes cwd;		/* if it fell back */
+	struct wire_list survivors;	/* "PID NAME" that could not be ended */
+};
+
+enum wire_job_state {
+	WIRE_JOB_RUNNING = 0,
+	WIRE_JOB_STOPPED = 1,		/* its leader is */
+	WIRE_JOB_BACKGROUND = 2,	/* ended; descendants live on */
+	WIRE_JOB_ENDED = 3		/* its result and output are kept */
+};
+
+/* JOBS answers on OUT with each as f(JOB). */
+struct wire_job {
+	uint32_t job;
+	uint8_t state;			/* enum wire_job_state */
+	uint8_t outcome;		/* BACKGROUND, ENDED: as in RESULT */
+	int32_t code;
+	uint32_t uid, pid;		/* pid of its leader */
+	uint32_t processes;		/* alive, its init not counted */
+	uint64_t age_us;		/* since its start */
+	uint64_t cpu_us;		/* of those alive and those reaped */
+	uint8_t detached;
+	struct wire_bytes user;		/* as asked; empty: the target's own */
+	struct wire_bytes command;	/* argv with spaces between, cut */
+};
+
 /* Any message, decoded. */
 struct wire {
 	uint8_t type;
@@ -335,9 +424,13 @@ struct wire {
 		struct wire_put put;
 		struct wire_get get;
 		struct wire_empty empty;
+		struct wire_kill kill;
+		struct wire_attach attach;
 		struct wire_status status;
 		struct wire_probe_info probe_info;
 		struct wire_file_info file_info;
+		struct wire_exec_info exec_info;
+		struct wire_job job;
 	} u;
 };
 

@@ -29,7 +29,7 @@ struct place {
 
 static const struct place places[] = {
 	P(ready, version), P(ready, link), P(ready, uid), P(ready, unlinked),
-	P(ready, pad), P(resume, next), P(resume, ping_ms),
+	P(ready, switches), P(ready, pad), P(resume, next), P(resume, ping_ms),
 	P(resume, dead_ms), P(ack, next), P(ping, id),
 	P(pong, id), P(pong, busy), P(close, session), P(open, request),
 	P(open, kind), P(open, body), P(open, out), P(open, err),
@@ -46,18 +46,31 @@ static const struct place places[] = {
 	PM(hello, program, 64), PM(hello, target, 4096),
 	PM(hello, env, 16384), P(welcome, version), P(welcome, pid),
 	P(welcome, busy), PM(welcome, program, 64), P(exec, flags),
-	P(exec, timeout_ms), P(exec, grace_ms), PM(exec, cwd, 4096),
+	P(exec, timeout_ms), P(exec, grace_ms), P(exec, rows),
+	P(exec, columns), P(exec, umask), P(exec, nice), P(exec, keep),
+	PM(exec, user, 256), PM(exec, cwd, 4096),
 	PM(exec, argv, 1572864), PM(exec, env, 1572864),
-	PM(exec, unset, 1572864), P(put, mode), PM(put, path, 4096),
-	PM(put, name, 255), PM(get, path, 4096), UNUSED(probe), UNUSED(echo),
-	UNUSED(stop), UNUSED(linkinfo), P(status, json),
+	PM(exec, unset, 1572864), PM(exec, limits, 340), P(put, mode),
+	PM(put, user, 256), PM(put, path, 4096), PM(put, name, 255),
+	PM(get, user, 256), PM(get, path, 4096), UNUSED(probe), UNUSED(echo),
+	UNUSED(jobs), P(kill, job), P(kill, signal), P(attach, job),
+	P(attach, flags), P(attach, out), P(attach, err), UNUSED(stop), UNUSED(linkinfo), P(status, json),
 	P(probe_info, flags), P(probe_info, uid), P(probe_info, gid),
 	P(probe_info, caps), P(probe_info, bounding), P(probe_info, seccomp),
 	P(probe_info, landlock), P(probe_info, pid),
 	PM(probe_info, program, 64), PM(probe_info, arch, 64),
 	PM(probe_info, exe, 4096), PM(probe_info, cwd, 4096),
 	PM(probe_info, hash, 32), PM(probe_info, dirs, 4096),
-	P(file_info, size), P(file_info, mode),
+	P(file_info, size), P(file_info, mode), P(exec_info, job),
+	P(exec_info, flags), P(exec_info, uid), P(exec_info, user_us),
+	P(exec_info, system_us), P(exec_info, read_blocks),
+	P(exec_info, written_blocks), P(exec_info, peak_kib),
+	P(exec_info, out_from), P(exec_info, err_from),
+	PM(exec_info, cwd, 4096), PM(exec_info, survivors, 4096),
+	P(job, job), P(job, state), P(job, outcome), P(job, code),
+	P(job, uid), P(job, pid), P(job, processes), P(job, age_us),
+	P(job, cpu_us), P(job, detached), PM(job, user, 256),
+	PM(job, command, 256),
 };
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
@@ -473,7 +486,7 @@ test_limits(void **state)
 		limit_of(&places[i]);
 		seen++;
 	}
-	assert_int_equal(seen, 20);
+	assert_int_equal(seen, 28);
 }
 
 static void
@@ -536,11 +549,12 @@ static const struct list_case list_cases[] = {
 static void
 test_list_abuse(void **state)
 {
-	/* An EXEC's first fields, then argv; env and unset are empty. */
+	/* An EXEC's fields around argv; the other lists are empty. */
 	static const char head[] = "40" "00000000" "0000000000000000"
+	    "00000000" "0000" "0000" "00000000" "00000000" "00000000"
 	    "00000000" "00000000";
 	static const char tail[] = "00000004" "00000000" "00000004"
-	    "00000000";
+	    "00000000" "00000004" "00000000";
 	struct wire msg;
 	enum wire_err err;
 	char text[512];
@@ -565,7 +579,7 @@ static void
 test_list_items(void **state)
 {
 	uint32_t size = 4 + WIRE_ITEMS_MAX * 4u, i;
-	uint8_t *items = calloc(1, size), *out = malloc(size + 64);
+	uint8_t *items = calloc(1, size), *out = malloc(size + 128);
 	struct wire msg = { .type = WIRE_EXEC }, got;
 	struct wire_bytes item;
 	size_t len;
@@ -573,7 +587,7 @@ test_list_items(void **state)
 	(void)state;
 	msg.u.exec.argv = (struct wire_list){ WIRE_ITEMS_MAX,
 	    { items, WIRE_ITEMS_MAX * 4u } };
-	assert_int_equal(wire_encode(&msg, out, size + 64, &len), WIRE_OK);
+	assert_int_equal(wire_encode(&msg, out, size + 128, &len), WIRE_OK);
 	assert_int_equal(wire_decode(out, len, &got), WIRE_OK);
 	for (i = 0; wire_next(&got.u.exec.argv, &item); i++) {
 		assert_int_equal(item.len, 0);
@@ -581,7 +595,7 @@ test_list_items(void **state)
 	assert_int_equal(i, WIRE_ITEMS_MAX);
 	msg.u.exec.argv = (struct wire_list){ WIRE_ITEMS_MAX + 1,
 	    { items, size } };
-	assert_int_equal(wire_encode(&msg, out, size + 64, &len),
+	assert_int_equal(wire_encode(&msg, out, size + 128, &len),
 	    WIRE_ERR_LIMIT);
 	free(items);
 	free(out);
