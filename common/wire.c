@@ -159,6 +159,7 @@ static const struct field job_fields[] = {
 	N(K_I32, job, code), N(K_U32, job, uid), N(K_U32, job, pid),
 	N(K_U32, job, processes), N(K_U64, job, age_us),
 	N(K_U64, job, cpu_us), N(K_U8, job, detached),
+	N(K_U8, job, terminal),
 	B(K_BYTES, job, user, WIRE_USER_MAX),
 	B(K_BYTES, job, command, WIRE_COMMAND_MAX)
 };

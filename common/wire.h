@@ -395,6 +395,7 @@ struct wire_job {
 	uint64_t age_us;		/* since its start */
 	uint64_t cpu_us;		/* of those alive and those reaped */
 	uint8_t detached;
+	uint8_t terminal;		/* its stdio is one */
 	struct wire_bytes user;		/* as asked; empty: the target's own */
 	struct wire_bytes command;	/* argv with spaces between, cut */
 };

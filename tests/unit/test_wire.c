@@ -69,8 +69,8 @@ static const struct place places[] = {
 	PM(exec_info, cwd, 4096), PM(exec_info, survivors, 4096),
 	P(job, job), P(job, state), P(job, outcome), P(job, code),
 	P(job, uid), P(job, pid), P(job, processes), P(job, age_us),
-	P(job, cpu_us), P(job, detached), PM(job, user, 256),
-	PM(job, command, 256),
+	P(job, cpu_us), P(job, detached), P(job, terminal),
+	PM(job, user, 256), PM(job, command, 256),
 };
 #define PLACES (sizeof(places) / sizeof(places[0]))
 

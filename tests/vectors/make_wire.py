@@ -98,7 +98,7 @@ MESSAGES = {
     "job": (99, [("job", u32), ("state", u8), ("outcome", u8), ("code", i32),
                  ("uid", u32), ("pid", u32), ("processes", u32),
                  ("age_us", u64), ("cpu_us", u64), ("detached", u8),
-                 ("user", f), ("command", f)]),
+                 ("terminal", u8), ("user", f), ("command", f)]),
 }
 
 # A list's items are given as a Python list.
@@ -160,9 +160,10 @@ VECTORS = [
     ("exec_info", [7, 0, 1000, 1500, 700, 8, 16, 1024, 0, 0, b"", []]),
     ("exec_info", [0xffffffff, 3, 0, MAX64, MAX64, MAX64, MAX64, MAX64,
                    MAX64, 1 << 32, b"/home/a", [b"17 sleep", b"18 x\xff"]]),
-    ("job", [7, 0, 0, 0, 1000, 17, 3, 5000000, 100, 1, b"agent",
+    ("job", [7, 0, 0, 0, 1000, 17, 3, 5000000, 100, 1, 1, b"agent",
              b"sleep 60"]),
-    ("job", [8, 3, 1, -9, 0xfffffffe, 0, 0, MAX64, MAX64, 0, b"", b"\xff"]),
+    ("job", [8, 3, 1, -9, 0xfffffffe, 0, 0, MAX64, MAX64, 0, 0, b"",
+             b"\xff"]),
 ]
 
 
