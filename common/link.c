@@ -100,7 +100,7 @@ link_new_agent(struct link_config *config)
 	}
 	link->state = LINK_RESUME_WAIT;
 	link->deadline = link->turn + RESUME_MS * (uint64_t)CLOCK_MS;
-	link_hello_send(link, config->unlinked);
+	link_hello_send(link, config);
 	link_flush(link);
 	return link;
 }

@@ -51,6 +51,7 @@ struct link_config {
 	int in, out;			/* owned from now on, may be equal */
 	uint32_t ping_ms, dead_ms;	/* host; 0: the defaults */
 	uint8_t unlinked;		/* agent: for READY */
+	bool switches;			/* likewise */
 };
 
 /*

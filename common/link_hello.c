@@ -125,7 +125,7 @@ link_bind(const struct link *link, struct seal_binding *b)
 /* ---- agent ------------------------------------------------------------ */
 
 void
-link_hello_send(struct link *link, uint8_t unlinked)
+link_hello_send(struct link *link, const struct link_config *config)
 {
 	struct wire msg = { .type = WIRE_READY };
 	struct seal_binding b;
@@ -143,7 +143,8 @@ link_hello_send(struct link *link, uint8_t unlinked)
 	    (uint16_t)link_common_version(link->terms.versions);
 	msg.u.ready.link = link->terms.number;
 	msg.u.ready.uid = (uint32_t)getuid();
-	msg.u.ready.unlinked = unlinked;
+	msg.u.ready.unlinked = config->unlinked;
+	msg.u.ready.switches = config->switches;
 	link_seal_message(link, &msg);
 }
 

@@ -81,7 +81,7 @@ void link_receive(struct link *link);
 
 /* link_hello.c */
 void link_bind(const struct link *link, struct seal_binding *binding);
-void link_hello_send(struct link *link, uint8_t unlinked);
+void link_hello_send(struct link *link, const struct link_config *config);
 /* Look for the hello in the input; moves on to LINK_RESUME_WAIT. */
 void link_hello_search(struct link *link);
 
