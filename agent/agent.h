@@ -3,9 +3,10 @@
  * agent.h - what the agent's files share: version, limits, small helpers.
  *
  * main.c reads argv, stub.c is the process that the transport started,
- * core.c the loop that talks to the host, task.c a request with a process,
- * child.c what that process does before exec, file.c and probe.c the
- * processes that serve files and facts.
+ * core.c the loop that talks to the host.  A job: job.c (the core's side),
+ * init.c (its own process), child.c (exec), tree.c (its descendants), user.c
+ * (who it is), joblog.c (output that is kept).  worker.c starts the processes
+ * that serve files (file.c), facts (probe.c) and lists.
  */
 #ifndef AGENT_H
 #define AGENT_H
@@ -17,12 +18,7 @@
 
 #define AGENT_VERSION "0.1.0"
 #define AGENT_NULL_FDS 3		/* 0 to 2 point at /dev/null */
-#define AGENT_DRAIN_MS 200u		/* a held pipe is quiet this long */
-#define AGENT_EOF_MS 5u			/* from a pipe's end to its EOF frame */
-#define AGENT_END_MS 2000u		/* for killed jobs to be reaped */
 #define AGENT_TIDY_MS 1000u		/* for a worker's half file to go */
-#define AGENT_GROUPS 4096u		/* groups of ended jobs still alive */
-#define AGENT_DRAINS 1024u		/* pipes of detached children */
 #define AGENT_PIPE 262144		/* a file's pipe, if the kernel lets us */
 
 /* argv of `start`, and what the stub learned of its own file. */
@@ -31,13 +27,17 @@ struct agent_start {
 	char exe[WIRE_PATH_MAX];	/* own path, "" if unknown */
 	const char *hash;		/* hex, or NULL */
 	bool unlink;
+	const char *user;		/* of jobs that name none, or NULL */
+	bool keep_home;			/* the image says what HOME is */
 };
 
 /* stub.c: never returns before the core has ended; the exit status. */
 int stub_run(const struct agent_start *start);
 
 /* core.c: the core's life; its end of the socket to the stub is fd. */
-int core_run(int fd, uint8_t unlinked);
+int core_run(int fd, const struct agent_start *start, uint8_t unlinked);
+/* core.c: in a child, first thing: wipe keys. */
+void core_wipe(void);
 
 /* probe.c: fill the path of our own file; "" if /proc does not tell. */
 void probe_exe(char *out, size_t cap);

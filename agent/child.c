@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* child.c - a job's own process, from fork to exec. */
+/* child.c - a job's own process, from its request to exec. */
 #include "child.h"
 
 #include <errno.h>
@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +21,10 @@
 	"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 extern char **environ;
+
+static const char *const user_vars[CHILD_USER_VARS] = {
+	"HOME", "USER", "LOGNAME", "SHELL"
+};
 
 static struct rlimit files_limit;	/* as the agent was started */
 
@@ -128,39 +133,61 @@ fill_env(struct child_spec *spec, const struct wire_exec *exec, char **at)
 		}
 	}
 	spec->envp[n] = NULL;
+	spec->env_count = n;
+	for (i = 0; i < CHILD_USER_VARS; i++) {
+		spec->given[i] = (exec->flags & WIRE_EXEC_CLEAR_ENV) != 0 ||
+		    overridden(user_vars[i], exec->env, exec->unset);
+	}
+}
+
+static int
+check(const struct wire_exec *exec, struct error *error)
+{
+	struct wire_list limits = exec->limits;
+	struct wire_bytes item;
+	uint32_t i;
+
+	if ((exec->argv.count == 0) != ((exec->flags & WIRE_EXEC_SHELL) != 0)) {
+		return refuse(error, "argument", 0, "is missing");
+	}
+	for (i = 0; wire_next(&limits, &item); i++) {
+		if (item.len != WIRE_LIMIT_BYTES || i >= WIRE_LIMITS_MAX) {
+			return refuse(error, "limit", i, "has a wrong form");
+		}
+	}
+	if (has_nul(exec->cwd) || has_nul(exec->user)) {
+		error_set(error, WIRE_STEP_USAGE, EINVAL, "the working "
+		    "directory or the user contains a NUL byte");
+		return -1;
+	}
+	return check_list(exec->argv, "argument", false, error) == -1 ||
+	    check_list(exec->env, "environment entry", true, error) == -1 ||
+	    check_list(exec->unset, "unset name", false, error) == -1 ? -1 : 0;
 }
 
 int
 child_spec(struct child_spec *spec, const struct wire_exec *exec,
-    struct error *error)
+    const struct agent_start *start, struct error *error)
 {
 	struct wire_list argv = exec->argv;
 	struct wire_bytes item;
 	size_t inherited = 0, vectors, n = 0;
+	uint8_t *limits;
 	char *at;
 
 	memset(spec, 0, sizeof(*spec));
-	if (exec->argv.count == 0) {
-		return refuse(error, "argument", 0, "is missing");
-	}
-	if (has_nul(exec->cwd)) {
-		error_set(error, WIRE_STEP_USAGE, EINVAL,
-		    "the working directory contains a NUL byte");
-		return -1;
-	}
-	if (check_list(exec->argv, "argument", false, error) == -1 ||
-	    check_list(exec->env, "environment entry", true, error) == -1 ||
-	    check_list(exec->unset, "unset name", false, error) == -1) {
+	if (check(exec, error) == -1) {
 		return -1;
 	}
 	while (environ[inherited] != NULL) {
 		inherited++;
 	}
-	vectors = (exec->argv.count + exec->env.count + inherited + 2) *
-	    sizeof(char *);
+	vectors = (exec->argv.count + exec->env.count + inherited +
+	    CHILD_USER_VARS + 2) * sizeof(char *);
 	/* A list's raw bytes hold 4 per item, more than the NULs need. */
 	spec->block = malloc(vectors + exec->argv.raw.len +
-	    exec->env.raw.len + exec->cwd.len + 1);
+	    exec->env.raw.len + exec->cwd.len + exec->user.len + 2 +
+	    exec->limits.raw.len);
 	if (spec->block == NULL) {
 		error_set(error, WIRE_STEP_FORK, ENOMEM, "arguments");
 		return -1;
@@ -174,7 +201,22 @@ child_spec(struct child_spec *spec, const struct wire_exec *exec,
 	spec->argv[n] = NULL;
 	fill_env(spec, exec, &at);
 	spec->cwd = exec->cwd.len > 0 ? copy(&at, exec->cwd) : NULL;
-	spec->has_stdin = (exec->flags & WIRE_EXEC_STDIN) != 0;
+	spec->named = exec->user.len > 0;
+	spec->user = spec->named ? copy(&at, exec->user) : start->user;
+	if (!spec->named && start->keep_home) {
+		spec->given[0] = true;
+	}
+	limits = (uint8_t *)at;
+	if (exec->limits.raw.len > 0) {
+		memcpy(limits, exec->limits.raw.at, exec->limits.raw.len);
+	}
+	spec->limits = (struct wire_list){ exec->limits.count,
+	    { limits, exec->limits.raw.len } };
+	spec->flags = exec->flags;
+	spec->rows = exec->rows;
+	spec->columns = exec->columns;
+	spec->umask = exec->umask;
+	spec->nice = exec->nice;
 	return 0;
 }
 
@@ -187,22 +229,9 @@ child_spec_free(struct child_spec *spec)
 
 /* ---- after the fork --------------------------------------------------- */
 
+/* Some kernels lack the call. */
 void
-child_fail(int note, enum wire_step step, int number, const char *text)
-{
-	struct task_note n = { .step = (uint8_t)step, .number = number };
-
-	strncpy(n.text, text, sizeof(n.text) - 1);
-	/* Nobody is left to tell if this fails: the core is gone. */
-	if (write(note, &n, sizeof(n)) == -1) {
-		_exit(126);
-	}
-	_exit(127);
-}
-
-/* Close the descriptors from first to last; some kernels lack the call. */
-static void
-close_from_to(int first, int last)
+child_close(int first, int last)
 {
 	int fd;
 
@@ -219,24 +248,42 @@ close_from_to(int first, int last)
 	}
 }
 
-void
-child_close_others(const struct task_child *c)
+/* NAME=value in its place, or as one more: there is room. */
+static void
+set_env(struct child_spec *spec, const char *name, const char *value)
 {
-	int keep[4] = { c->in, c->out, c->err, c->note };
-	int from = AGENT_NULL_FDS, next, i;
+	size_t len = strlen(name), i;
+	char *entry = malloc(len + strlen(value) + 2);
 
-	for (;;) {
-		next = INT_MAX;
-		for (i = 0; i < 4; i++) {
-			if (keep[i] >= from && keep[i] < next) {
-				next = keep[i];
-			}
+	if (entry == NULL) {
+		return;
+	}
+	for (i = 0; i < spec->env_count; i++) {
+		if (strncmp(spec->envp[i], name, len) == 0 &&
+		    spec->envp[i][len] == '=') {
+			break;
 		}
-		close_from_to(from, next - 1);
-		if (next == INT_MAX) {
-			return;
+	}
+	memcpy(entry, name, len);
+	entry[len] = '=';
+	strcpy(entry + len + 1, value);
+	spec->envp[i] = entry;
+	if (i == spec->env_count) {
+		spec->envp[++spec->env_count] = NULL;
+	}
+}
+
+void
+child_user_env(struct child_spec *spec, const struct user *user)
+{
+	const char *values[CHILD_USER_VARS] = { user->home, user->name,
+	    user->name, user->shell };
+	size_t i, count = spec->named ? CHILD_USER_VARS : 1;
+
+	for (i = 0; i < count; i++) {
+		if (!spec->given[i]) {
+			set_env(spec, user_vars[i], values[i]);
 		}
-		from = next + 1;
 	}
 }
 
@@ -276,16 +323,6 @@ child_reset(void)
 	}
 }
 
-/* Put fd at the number to; dup2() onto itself would keep CLOEXEC. */
-static int
-place(int fd, int to)
-{
-	if (fd == to) {
-		return fcntl(fd, F_SETFD, 0);
-	}
-	return dup2(fd, to);
-}
-
 /* "No such file" about a file that is there means its interpreter. */
 static int
 exec_errno(const char *path)
@@ -296,17 +333,18 @@ exec_errno(const char *path)
 }
 
 /* The name as execvp() would look it up, in the job's own PATH. */
-static void
-exec_path(const struct child_spec *spec, int note)
+static const char *
+exec_path(const struct child_spec *spec)
 {
+	static char full[PATH_MAX];
 	const char *name = spec->argv[0], *path = DEFAULT_PATH, *end;
-	char full[WIRE_PATH_MAX + 256];
 	int found = ENOENT, number;
 	size_t i, n;
 
 	if (strchr(name, '/') != NULL || name[0] == '\0') {
 		execve(name, spec->argv, spec->envp);
-		child_fail(note, WIRE_STEP_EXEC, exec_errno(name), name);
+		errno = exec_errno(name);
+		return name;
 	}
 	for (i = 0; spec->envp[i] != NULL; i++) {
 		if (strncmp(spec->envp[i], "PATH=", 5) == 0) {
@@ -323,36 +361,82 @@ exec_path(const struct child_spec *spec, int note)
 			number = exec_errno(full);
 			if (number != ENOENT && number != ENOTDIR &&
 			    number != EACCES) {
-				child_fail(note, WIRE_STEP_EXEC, number, full);
+				errno = number;
+				return full;
 			}
 			found = number == EACCES ? EACCES : found;
 		}
 		if (*end == '\0') {
-			child_fail(note, WIRE_STEP_EXEC, found, name);
+			errno = found;
+			return name;
 		}
 	}
 }
 
-void
-child_run(const struct task_child *c, void *arg)
+static uint64_t
+number(const uint8_t *at)
 {
-	const struct child_spec *spec = arg;
-	int in = spec->has_stdin ? c->in : open("/dev/null",
-	    O_RDONLY | O_CLOEXEC);
+	uint64_t value = 0;
+	unsigned i;
+
+	for (i = 0; i < 8; i++) {
+		value = value << 8 | at[i];
+	}
+	return value;
+}
+
+static int
+set_limits(struct wire_list limits)
+{
+	struct wire_bytes item;
+	struct rlimit limit;
+
+	while (wire_next(&limits, &item)) {
+		limit.rlim_cur = number(item.at + 1);
+		limit.rlim_max = number(item.at + 9);
+		if (setrlimit(item.at[0], &limit) == -1) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* nice() of -1 is no error: only errno tells. */
+static int
+be_nice(int32_t add)
+{
+	errno = 0;
+	return add != 0 && nice(add) == -1 && errno != 0 ? -1 : 0;
+}
+
+enum wire_step
+child_exec(const struct child_spec *spec, int in, int out, int err,
+    const char **what)
+{
+	sigset_t none;
 
 	setsid();
-	/* Only an extra: the core ends its jobs itself when it can. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	child_reset();
-	if (in == -1) {
-		child_fail(c->note, WIRE_STEP_STDIO, errno, "/dev/null");
+	*what = "a controlling terminal";
+	if (spec->flags & WIRE_EXEC_TTY && ioctl(in, TIOCSCTTY, 0) == -1) {
+		return WIRE_STEP_PTY;
 	}
-	if (place(in, 0) == -1 || place(c->out, 1) == -1 ||
-	    place(c->err, 2) == -1) {
-		child_fail(c->note, WIRE_STEP_STDIO, errno, "stdio");
+	*what = "stdio";
+	if (dup2(in, 0) == -1 || dup2(out, 1) == -1 || dup2(err, 2) == -1) {
+		return WIRE_STEP_STDIO;
 	}
-	if (spec->cwd != NULL && chdir(spec->cwd) == -1) {
-		child_fail(c->note, WIRE_STEP_CHDIR, errno, spec->cwd);
+	if (spec->flags & WIRE_EXEC_UMASK) {
+		umask((mode_t)spec->umask & 0777);
 	}
-	exec_path(spec, c->note);
+	*what = "nice";
+	if (be_nice(spec->nice) == -1) {
+		return WIRE_STEP_LIMIT;
+	}
+	*what = "a resource limit";
+	if (set_limits(spec->limits) == -1) {
+		return WIRE_STEP_LIMIT;
+	}
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	*what = exec_path(spec);
+	return WIRE_STEP_EXEC;
 }

@@ -1,19 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * child.h - a job's own process, from fork to exec.
+ * child.h - a job's own process, from its request to exec.
  */
 #ifndef CHILD_H
 #define CHILD_H
 
-#include "task.h"
+#include "agent.h"
+#include "user.h"
+
+/* What the four variables of a user are called; indexes of given[]. */
+#define CHILD_USER_VARS 4
 
 /* A command ready to run: all strings in one block, NULL-ended vectors. */
 struct child_spec {
-	char *cwd;			/* NULL: stay where the core is */
+	const char *user;		/* to look up; NULL: stay who we are */
+	bool named;			/* user comes from the request */
+	char *cwd;			/* NULL: where the core is, or a home */
 	char **argv;
-	char **envp;
+	char **envp;			/* with room for CHILD_USER_VARS more */
+	size_t env_count;
+	bool given[CHILD_USER_VARS];	/* the request has a say on these */
+	unsigned flags;			/* enum wire_exec_flags */
+	uint16_t rows, columns;
+	uint32_t umask;
+	int32_t nice;
+	struct wire_list limits;
 	void *block;			/* owned; holds all of the above */
-	bool has_stdin;
 };
 
 /*
@@ -21,18 +33,22 @@ struct child_spec {
  * as the base.  0, or -1 with *error (step USAGE names the argument).
  */
 int child_spec(struct child_spec *spec, const struct wire_exec *exec,
-    struct error *error);
+    const struct agent_start *start, struct error *error);
 void child_spec_free(struct child_spec *spec);
 
-/* task_start()'s child for a struct child_spec. */
-void child_run(const struct task_child *c, void *spec);
+/* In the init: HOME, USER, LOGNAME and SHELL of a user, unless given. */
+void child_user_env(struct child_spec *spec, const struct user *user);
 
-/* Say on the note why, and end.  Also for workers. */
-void child_fail(int note, enum wire_step step, int number, const char *text)
-    __attribute__((noreturn));
+/*
+ * In the leader, maybe on a stack that is not its own (vfork): a session of
+ * its own, stdio (in is the slave of a terminal with WIRE_EXEC_TTY), limits,
+ * exec.  Returns only on failure: the step, with errno and *what set.
+ */
+enum wire_step child_exec(const struct child_spec *spec, int in, int out,
+    int err, const char **what);
 
-/* Keep only what the child was given, and fds 0 to 2. */
-void child_close_others(const struct task_child *c);
+/* Close the descriptors from first to last. */
+void child_close(int first, int last);
 
 /*
  * The core, before it installs handlers: every signal gets its default, so

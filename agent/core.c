@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core.c - the agent's loop: one session with the host, and its tasks.
+ * core.c - the agent's loop: one session with the host, and its requests.
  *
  * It lives in a session of its own, knows the session secret and is not
- * dumpable.  It never blocks: what could (files, look-ups) runs in tasks.
+ * dumpable.  It never blocks: what could (files, look-ups) runs in processes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,13 +13,16 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent.h"
-#include "child.h"
 #include "clock.h"
 #include "file.h"
-#include "task.h"
+#include "job.h"
+#include "joblog.h"
+#include "user.h"
+#include "worker.h"
 
 #define ATTEMPT_MS 10000u		/* for the stub's words to come */
 #define WORDS_MAX 512u
@@ -33,7 +36,7 @@ struct core {
 	struct link *link;
 	struct session *session;
 	struct session_budget budget;
-	struct tasks tasks;
+	const struct agent_start *start;
 	struct pollset set;
 };
 
@@ -49,31 +52,6 @@ core_wipe(void)
 /* ---- requests --------------------------------------------------------- */
 
 static void
-open_exec(struct session_request *req, const struct wire_exec *exec)
-{
-	struct child_spec spec;
-	struct error error;
-	struct task *task;
-	bool has_stdin = (exec->flags & WIRE_EXEC_STDIN) != 0;
-
-	if (child_spec(&spec, exec, &error) == -1) {
-		session_fail(req, &error);
-		return;
-	}
-	task = task_start(&core.tasks, req, TASK_OUT | TASK_ERR | TASK_JOB |
-	    (has_stdin ? TASK_IN : 0u), child_run, &spec);
-	child_spec_free(&spec);
-	if (task == NULL) {
-		return;
-	}
-	task->grace_ms = exec->grace_ms;
-	if (exec->timeout_ms > 0 && exec->timeout_ms < CLOCK_NEVER / CLOCK_MS -
-	    task->started) {
-		task->deadline = task->started + exec->timeout_ms * CLOCK_MS;
-	}
-}
-
-static void
 open_unknown(struct session_request *req, const char *what)
 {
 	struct error error;
@@ -86,17 +64,98 @@ open_unknown(struct session_request *req, const char *what)
 static void
 feed(struct session_request *req)
 {
+	const struct serve *serve;
 	const uint8_t *data;
 	size_t len, n;
 
-	while (req->app != NULL && (len = session_peek(req, 1, &data)) > 0) {
-		n = task_data(req->app, data, len);
+	while ((serve = req->app) != NULL &&
+	    (len = session_peek(req, 1, &data)) > 0) {
+		n = serve->ops->data(req, data, len);
 		if (n == 0 || req->in[1].drop) {
 			return;
 		}
 		session_consume(req, 1, n);
 	}
 }
+
+/* ---- ECHO: no process ------------------------------------------------- */
+
+static void
+echo_end(struct session_request *req, uint8_t outcome)
+{
+	struct wire_result r = { .outcome = outcome };
+
+	r.in = req->in[1].received;
+	req->app = NULL;
+	session_result(req, &r);
+}
+
+/* It is over when its queue has run dry, which no event tells. */
+static void
+echo_ended(struct session_request *req)
+{
+	if (req->in[1].ended && req->in[1].queue.length == 0) {
+		echo_end(req, WIRE_EXITED);
+	}
+}
+
+static size_t
+echo_data(struct session_request *req, const uint8_t *data, size_t len)
+{
+	size_t n = session_push(req, 0, data, len);
+
+	if (n < len) {
+		session_ready(req, 0);
+	}
+	return n;
+}
+
+static size_t
+echo_pull(struct session_request *req, unsigned index, uint8_t *buf,
+    size_t max)
+{
+	const uint8_t *data;
+	size_t n = index == 0 ? session_peek(req, 1, &data) : 0;
+
+	n = n < max ? n : max;
+	if (n > 0) {
+		memcpy(buf, data, n);
+		session_consume(req, 1, n);
+	}
+	return n;
+}
+
+static void
+echo_unwanted(struct session_request *req, unsigned index)
+{
+	/* What is queued has nowhere to go, and nothing else ends it. */
+	if (index == 0) {
+		echo_end(req, WIRE_EXITED);
+	}
+}
+
+static void
+echo_cancel(struct session_request *req)
+{
+	echo_end(req, WIRE_CANCELLED);
+}
+
+static const struct serve_ops echo_ops = {
+	.data = echo_data, .ended = echo_ended, .pull = echo_pull,
+	.unwanted = echo_unwanted, .cancel = echo_cancel
+};
+static struct serve echo = { &echo_ops };
+
+static void
+visit_echo(void *ctx, struct session_request *req)
+{
+	(void)ctx;
+	if (req->app == &echo && req->state == SESSION_RUNNING) {
+		echo_ended(req);
+	}
+}
+
+/* ---- events ----------------------------------------------------------- */
 
 static void
 on_opened(void *ctx, struct session_request *req, const uint8_t *body,
@@ -113,18 +172,28 @@ on_opened(void *ctx, struct session_request *req, const uint8_t *body,
 	}
 	switch (msg.type) {
 	case WIRE_EXEC:
-		open_exec(req, &msg.u.exec);
+		job_exec(req, &msg.u.exec, core.start);
 		break;
 	case WIRE_PUT:
-		file_put(&core.tasks, req, &msg.u.put);
+		file_put(req, &msg.u.put, core.start);
 		break;
 	case WIRE_GET:
-		file_get(&core.tasks, req, &msg.u.get);
+		file_get(req, &msg.u.get, core.start);
 		break;
 	case WIRE_PROBE:
-		file_probe(&core.tasks, req);
+		file_probe(req);
+		break;
+	case WIRE_JOBS:
+		job_list(req);
+		break;
+	case WIRE_KILL:
+		job_kill(req, &msg.u.kill);
+		break;
+	case WIRE_ATTACH:
+		joblog_attach(req, &msg.u.attach);
 		break;
 	case WIRE_ECHO:
+		req->app = &echo;
 		session_ready(req, 0);
 		return;
 	default:
@@ -134,62 +203,26 @@ on_opened(void *ctx, struct session_request *req, const uint8_t *body,
 	feed(req);
 }
 
-/* ---- ECHO: no process ------------------------------------------------- */
-
-static void
-echo_check(struct session_request *req)
-{
-	struct wire_result r = { .outcome = WIRE_EXITED };
-
-	if (req->in[1].ended && req->in[1].queue.length == 0) {
-		r.in = req->in[1].received;
-		session_result(req, &r);
-	}
-}
-
-static size_t
-echo_pull(struct session_request *req, uint8_t *buf, size_t max)
-{
-	const uint8_t *data;
-	size_t n = session_peek(req, 1, &data);
-
-	n = n < max ? n : max;
-	if (n > 0) {
-		memcpy(buf, data, n);
-		session_consume(req, 1, n);
-	}
-	return n;
-}
-
-/* ---- events ----------------------------------------------------------- */
-
 static size_t
 on_data(void *ctx, struct session_request *req, unsigned index,
     const uint8_t *data, size_t len)
 {
-	size_t n;
+	const struct serve *serve = req->app;
 
 	(void)ctx;
 	(void)index;
-	if (req->kind == WIRE_ECHO) {
-		n = session_push(req, 0, data, len);
-		if (n < len) {
-			session_ready(req, 0);
-		}
-		return n;
-	}
-	return req->app == NULL ? len : task_data(req->app, data, len);
+	return serve == NULL ? len : serve->ops->data(req, data, len);
 }
 
 static void
 on_ended(void *ctx, struct session_request *req, unsigned index)
 {
+	const struct serve *serve = req->app;
+
 	(void)ctx;
 	(void)index;
-	if (req->kind == WIRE_ECHO) {
-		echo_check(req);
-	} else if (req->app != NULL) {
-		task_ended(req->app);
+	if (serve != NULL) {
+		serve->ops->ended(req);
 	}
 }
 
@@ -197,35 +230,31 @@ static size_t
 on_pull(void *ctx, struct session_request *req, unsigned index, uint8_t *buf,
     size_t max)
 {
+	const struct serve *serve = req->app;
+
 	(void)ctx;
-	if (req->kind == WIRE_ECHO) {
-		return index == 0 ? echo_pull(req, buf, max) : 0;
-	}
-	return req->app == NULL ? 0 :
-	    task_pull(req->app, index, buf, max);
+	return serve == NULL ? 0 : serve->ops->pull(req, index, buf, max);
 }
 
 static void
 on_unwanted(void *ctx, struct session_request *req, unsigned index)
 {
-	struct wire_result r = { .outcome = WIRE_EXITED };
+	const struct serve *serve = req->app;
 
 	(void)ctx;
-	if (req->kind == WIRE_ECHO && index == 0) {
-		/* What is queued has nowhere to go, and nothing else ends it. */
-		r.in = req->in[1].received;
-		session_result(req, &r);
-	} else if (req->app != NULL) {
-		task_unwanted(req->app, index);
+	if (serve != NULL) {
+		serve->ops->unwanted(req, index);
 	}
 }
 
 static void
 on_signal(void *ctx, struct session_request *req, int number)
 {
+	const struct serve *serve = req->app;
+
 	(void)ctx;
-	if (req->app != NULL) {
-		task_signal(req->app, number);
+	if (serve != NULL && serve->ops->signal != NULL) {
+		serve->ops->signal(req, number);
 	}
 }
 
@@ -233,23 +262,22 @@ static void
 on_resize(void *ctx, struct session_request *req, unsigned rows,
     unsigned columns)
 {
-	/* Jobs have no terminals yet. */
+	const struct serve *serve = req->app;
+
 	(void)ctx;
-	(void)req;
-	(void)rows;
-	(void)columns;
+	if (serve != NULL && serve->ops->resize != NULL) {
+		serve->ops->resize(req, rows, columns);
+	}
 }
 
 static void
 on_cancel(void *ctx, struct session_request *req)
 {
-	struct wire_result r = { .outcome = WIRE_CANCELLED };
+	const struct serve *serve = req->app;
 
 	(void)ctx;
-	if (req->app != NULL) {
-		task_stop(req->app, WIRE_CANCELLED);
-	} else if (req->kind == WIRE_ECHO) {
-		session_result(req, &r);
+	if (serve != NULL) {
+		serve->ops->cancel(req);
 	}
 }
 
@@ -258,16 +286,6 @@ static const struct session_events events = {
 	.pull = on_pull, .unwanted = on_unwanted, .signal = on_signal,
 	.resize = on_resize, .cancel = on_cancel
 };
-
-/* ECHO requests end when their queue has run dry, which no event tells. */
-static void
-visit_echo(void *ctx, struct session_request *req)
-{
-	(void)ctx;
-	if (req->kind == WIRE_ECHO && req->state == SESSION_RUNNING) {
-		echo_check(req);
-	}
-}
 
 /* ---- attempts --------------------------------------------------------- */
 
@@ -303,7 +321,7 @@ link_up(char *words[5], int fds[2])
 {
 	struct link_config config = { .session = core.session,
 	    .secret = core.secret, .in = fds[0], .out = fds[1],
-	    .unlinked = core.unlinked };
+	    .unlinked = core.unlinked, .switches = user_can_switch() };
 	const char *what;
 
 	if (link_parse_terms(&config.terms, words, &what) == -1 ||
@@ -401,7 +419,7 @@ close_strangers(int keep)
 }
 
 static int
-set_up(int fd, uint8_t unlinked)
+set_up(int fd, const struct agent_start *start, uint8_t unlinked)
 {
 	struct session_config config = { .events = &events,
 	    .budget = &core.budget, .server = true, .stored = true };
@@ -414,10 +432,10 @@ set_up(int fd, uint8_t unlinked)
 	close_strangers(fd);
 	close_stdio();
 	child_prepare();
+	core.start = start;
 	core.stub = fd;
 	core.unlinked = unlinked;
 	core.deadline = clock_now() + ATTEMPT_MS * (uint64_t)CLOCK_MS;
-	tasks_init(&core.tasks);
 	signal(SIGPIPE, SIG_IGN);
 	if (pipe2(core.chld, O_CLOEXEC | O_NONBLOCK) == -1 ||
 	    sigaction(SIGCHLD, &sa, NULL) == -1 ||
@@ -427,6 +445,19 @@ set_up(int fd, uint8_t unlinked)
 	core.secret = seal_secret_new();
 	core.session = session_new(&config);
 	return core.secret == NULL || core.session == NULL ? -1 : 0;
+}
+
+static void
+reap(void)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+		if (!jobs_reaped(pid, status) && !workers_reaped(pid)) {
+			jobs_orphan();
+		}
+	}
 }
 
 /* One turn; false when the core's life is over. */
@@ -445,7 +476,8 @@ turn(void)
 	} else {
 		pollset_wake(&core.set, core.deadline);
 	}
-	tasks_interest(&core.tasks, &core.set);
+	workers_interest(&core.set);
+	jobs_interest(&core.set);
 	if (pollset_wait(&core.set) == -1) {
 		return false;
 	}
@@ -453,7 +485,7 @@ turn(void)
 		while (read(core.chld[0], waste, sizeof(waste)) > 0) {
 			continue;
 		}
-		tasks_reap(&core.tasks);
+		reap();
 	}
 	if (pollset_ready(&core.set, stub) != 0 && take_attempt() == -1) {
 		return false;
@@ -461,8 +493,9 @@ turn(void)
 	if (core.link == NULL) {
 		return clock_now() < core.deadline;
 	}
-	tasks_run(&core.tasks, &core.set);
-	link_set_busy(core.link, tasks_alive(&core.tasks));
+	workers_run(&core.set);
+	jobs_run(&core.set);
+	link_set_busy(core.link, jobs_alive());
 	link_run(core.link, &core.set);
 	session_each(core.session, visit_echo, NULL);
 	link_flush(core.link);
@@ -470,15 +503,15 @@ turn(void)
 }
 
 int
-core_run(int fd, uint8_t unlinked)
+core_run(int fd, const struct agent_start *start, uint8_t unlinked)
 {
-	int rc = set_up(fd, unlinked);
+	int rc = set_up(fd, start, unlinked);
 
 	while (rc == 0 && turn()) {
 		continue;
 	}
 	/* Nobody can ask for anything any more: nothing may stay behind. */
-	tasks_kill(&core.tasks);
+	jobs_end();
 	link_free(core.link);
 	seal_secret_free(core.secret);
 	return rc == 0 ? 0 : 1;

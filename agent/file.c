@@ -5,23 +5,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "child.h"
+#include "user.h"
+#include "worker.h"
 
 #define PIECE 131072u			/* bytes moved at once */
 
-struct job_put {
+/* A request in the making: what its worker gets. */
+struct order {
 	char path[WIRE_PATH_MAX + 258];
 	char name[256];
+	char user[WIRE_USER_MAX + 1];	/* "": stay who we are */
 	uint32_t mode;
 };
 
@@ -47,19 +47,6 @@ refuse(struct session_request *req, const char *what)
 
 	error_set(&error, WIRE_STEP_USAGE, EINVAL, "%s", what);
 	session_fail(req, &error);
-}
-
-/* All went well: an empty note, then what was found. */
-static void
-done(int note, const uint8_t *info, size_t len)
-{
-	struct task_note n = { .step = WIRE_STEP_NONE };
-
-	if (write(note, &n, sizeof(n)) == -1 ||
-	    (len > 0 && write(note, info, len) == -1)) {
-		_exit(1);
-	}
-	_exit(0);
 }
 
 static int
@@ -92,20 +79,38 @@ read_some(int fd, char *buf, size_t cap)
 	return n;
 }
 
-/* Workers end with the core and get none of its signals' meanings. */
+/* Whose rights count, from here to the end. */
 static void
-begin(void)
+become(const struct order *o, int note)
 {
-	const struct sched_param normal = { .sched_priority = 0 };
+	static struct user user;
+	struct error error;
 
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	child_reset();
-	signal(SIGPIPE, SIG_IGN);
-	/*
-	 * Whoever waits for a command goes first: a batch process does not
-	 * preempt.  (musl's own function refuses; no matter if this fails.)
-	 */
-	syscall(SYS_sched_setscheduler, 0, SCHED_BATCH, &normal);
+	if (o->user[0] != '\0' && (user_find(&user, o->user, &error) == -1 ||
+	    user_become(&user, &error) == -1)) {
+		worker_fail(note, error.step, error.number, error.text);
+	}
+}
+
+/* The body's part that both directions have; -1: req has been answered. */
+static int
+take_order(struct order *o, struct session_request *req,
+    struct wire_bytes user, struct wire_bytes path,
+    const struct agent_start *start)
+{
+	if (take_path(o->path, WIRE_PATH_MAX, path) == -1 ||
+	    o->path[0] == '\0') {
+		refuse(req, "the path is empty, too long or has a NUL byte");
+		return -1;
+	}
+	if (take_path(o->user, sizeof(o->user), user) == -1) {
+		refuse(req, "the user has a NUL byte");
+		return -1;
+	}
+	if (o->user[0] == '\0' && start->user != NULL) {
+		snprintf(o->user, sizeof(o->user), "%s", start->user);
+	}
+	return 0;
 }
 
 /* ---- put -------------------------------------------------------------- */
@@ -138,12 +143,12 @@ give_up(int note, const struct place *p, enum wire_step step, int number)
 	if (!p->in_place && p->temp[0] != '\0') {
 		unlink(p->temp);
 	}
-	child_fail(note, step, number, p->path);
+	worker_fail(note, step, number, p->path);
 }
 
 /* A directory gets the file inside it; a link is followed to its file. */
 static void
-resolve(struct job_put *put, int note)
+resolve(struct order *put, int note)
 {
 	char real[PATH_MAX];
 	size_t len = strlen(put->path);
@@ -151,11 +156,11 @@ resolve(struct job_put *put, int note)
 
 	if (stat(put->path, &st) == -1) {
 		if (len > 0 && put->path[len - 1] == '/') {
-			child_fail(note, WIRE_STEP_OPEN, errno, put->path);
+			worker_fail(note, WIRE_STEP_OPEN, errno, put->path);
 		}
 	} else if (S_ISDIR(st.st_mode)) {
 		if (put->name[0] == '\0' || strchr(put->name, '/') != NULL) {
-			child_fail(note, WIRE_STEP_OPEN, EISDIR, put->path);
+			worker_fail(note, WIRE_STEP_OPEN, EISDIR, put->path);
 		}
 		snprintf(put->path + len, sizeof(put->path) - len, "%s%s",
 		    len > 0 && put->path[len - 1] == '/' ? "" : "/",
@@ -186,7 +191,7 @@ open_temp(struct place *p, int note)
 	if (p->fd == -1) {
 		unfinished = NULL;
 		p->temp[0] = '\0';
-		child_fail(note, WIRE_STEP_OPEN, errno, p->path);
+		worker_fail(note, WIRE_STEP_OPEN, errno, p->path);
 	}
 }
 
@@ -195,21 +200,21 @@ open_place(struct place *p, int note)
 {
 	p->existed = stat(p->path, &p->old) == 0;
 	if (p->existed && S_ISDIR(p->old.st_mode)) {
-		child_fail(note, WIRE_STEP_OPEN, EISDIR, p->path);
+		worker_fail(note, WIRE_STEP_OPEN, EISDIR, p->path);
 	}
 	if (p->existed && access(p->path, W_OK) == -1) {
-		child_fail(note, WIRE_STEP_OPEN, errno, p->path);
+		worker_fail(note, WIRE_STEP_OPEN, errno, p->path);
 	}
 	if (p->existed && S_ISCHR(p->old.st_mode)) {
 		p->in_place = true;
 		p->fd = open(p->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
 		if (p->fd == -1) {
-			child_fail(note, WIRE_STEP_OPEN, errno, p->path);
+			worker_fail(note, WIRE_STEP_OPEN, errno, p->path);
 		}
 		return;
 	}
 	if (p->existed && !S_ISREG(p->old.st_mode)) {
-		child_fail(note, WIRE_STEP_OPEN, EINVAL, p->path);
+		worker_fail(note, WIRE_STEP_OPEN, EINVAL, p->path);
 	}
 	open_temp(p, note);
 }
@@ -241,16 +246,16 @@ publish(const struct place *p, uint32_t mode, int note)
 }
 
 static void
-put_child(const struct task_child *c, void *arg)
+put_child(const struct worker_child *c, void *arg)
 {
-	struct job_put *put = arg;
+	struct order *put = arg;
 	struct place p = { .path = put->path };
-	struct task_commit commit;
+	struct worker_commit commit;
 	static char buf[PIECE];
 	uint64_t total = 0;
 	ssize_t n;
 
-	begin();
+	become(put, c->note);
 	signal(SIGTERM, on_term);
 	resolve(put, c->note);
 	open_place(&p, c->note);
@@ -266,23 +271,22 @@ put_child(const struct task_child *c, void *arg)
 		give_up(c->note, &p, WIRE_STEP_WRITE, ECANCELED);
 	}
 	publish(&p, put->mode, c->note);
-	done(c->note, NULL, 0);
+	worker_done(c->note, NULL, 0);
 }
 
 void
-file_put(struct tasks *tasks, struct session_request *req,
-    const struct wire_put *msg)
+file_put(struct session_request *req, const struct wire_put *msg,
+    const struct agent_start *start)
 {
-	struct job_put *put = calloc(1, sizeof(*put));
+	struct order *put = calloc(1, sizeof(*put));
 
-	if (put == NULL || take_path(put->path, WIRE_PATH_MAX,
-	    msg->path) == -1 || put->path[0] == '\0' ||
-	    take_path(put->name, sizeof(put->name), msg->name) == -1) {
-		refuse(req, "the path is empty, too long or has a NUL byte");
-	} else {
+	if (put == NULL) {
+		refuse(req, "no memory");
+	} else if (take_path(put->name, sizeof(put->name), msg->name) == -1) {
+		refuse(req, "the name is too long or has a NUL byte");
+	} else if (take_order(put, req, msg->user, msg->path, start) == 0) {
 		put->mode = msg->mode;
-		task_start(tasks, req, TASK_IN | TASK_COMMIT | TASK_FILE,
-		    put_child, put);
+		worker_start(req, WORKER_IN, put_child, put);
 	}
 	free(put);
 }
@@ -290,9 +294,10 @@ file_put(struct tasks *tasks, struct session_request *req,
 /* ---- get -------------------------------------------------------------- */
 
 static void
-get_child(const struct task_child *c, void *arg)
+get_child(const struct worker_child *c, void *arg)
 {
-	const char *path = arg;
+	const struct order *get = arg;
+	const char *path = get->path;
 	struct wire info = { .type = WIRE_FILE_INFO };
 	static char buf[PIECE];
 	uint8_t out[64];
@@ -302,14 +307,14 @@ get_child(const struct task_child *c, void *arg)
 	ssize_t n;
 	int fd;
 
-	begin();
+	become(get, c->note);
 	/* Not blocking: a fifo without a writer must not hold us. */
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd == -1 || fstat(fd, &st) == -1) {
-		child_fail(c->note, WIRE_STEP_OPEN, errno, path);
+		worker_fail(c->note, WIRE_STEP_OPEN, errno, path);
 	}
 	if (!S_ISREG(st.st_mode)) {
-		child_fail(c->note, WIRE_STEP_OPEN, S_ISDIR(st.st_mode) ?
+		worker_fail(c->note, WIRE_STEP_OPEN, S_ISDIR(st.st_mode) ?
 		    EISDIR : EINVAL, path);
 	}
 	posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
@@ -320,44 +325,43 @@ get_child(const struct task_child *c, void *arg)
 		total += (uint64_t)n;
 	}
 	if (n == -1) {
-		child_fail(c->note, WIRE_STEP_READ, errno, path);
+		worker_fail(c->note, WIRE_STEP_READ, errno, path);
 	}
 	info.u.file_info.size = total;
 	info.u.file_info.mode = st.st_mode & 07777;
 	if (wire_encode(&info, out, sizeof(out), &len) != WIRE_OK) {
 		_exit(1);
 	}
-	done(c->note, out, len);
+	worker_done(c->note, out, len);
 }
 
 void
-file_get(struct tasks *tasks, struct session_request *req,
-    const struct wire_get *msg)
+file_get(struct session_request *req, const struct wire_get *msg,
+    const struct agent_start *start)
 {
-	char path[WIRE_PATH_MAX];
+	struct order *get = calloc(1, sizeof(*get));
 
-	if (take_path(path, sizeof(path), msg->path) == -1 ||
-	    path[0] == '\0') {
-		refuse(req, "the path is empty, too long or has a NUL byte");
-		return;
+	if (get == NULL) {
+		refuse(req, "no memory");
+	} else if (take_order(get, req, msg->user, msg->path, start) == 0) {
+		worker_start(req, WORKER_OUT, get_child, get);
 	}
-	task_start(tasks, req, TASK_OUT | TASK_FILE, get_child, path);
+	free(get);
 }
 
 /* ---- probe ------------------------------------------------------------ */
 
 static void
-probe_child(const struct task_child *c, void *arg)
+probe_child(const struct worker_child *c, void *arg)
 {
 	static uint8_t buf[WIRE_INFO_MAX];
 
 	(void)arg;
-	begin();
-	done(c->note, buf, probe_info(buf));
+	worker_done(c->note, buf, probe_info(buf));
 }
 
 void
-file_probe(struct tasks *tasks, struct session_request *req)
+file_probe(struct session_request *req)
 {
-	task_start(tasks, req, 0, probe_child, NULL);
+	worker_start(req, 0, probe_child, NULL);
 }

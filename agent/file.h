@@ -8,13 +8,14 @@
 #ifndef FILE_H
 #define FILE_H
 
-#include "task.h"
+#include "agent.h"
+#include "session.h"
 
-void file_put(struct tasks *tasks, struct session_request *req,
-    const struct wire_put *put);
-void file_get(struct tasks *tasks, struct session_request *req,
-    const struct wire_get *get);
-void file_probe(struct tasks *tasks, struct session_request *req);
+void file_put(struct session_request *req, const struct wire_put *put,
+    const struct agent_start *start);
+void file_get(struct session_request *req, const struct wire_get *get,
+    const struct agent_start *start);
+void file_probe(struct session_request *req);
 
 /* probe.c: the PROBE_INFO message into buf[WIRE_INFO_MAX]; its length. */
 size_t probe_info(uint8_t *buf);

@@ -109,7 +109,7 @@ stub_run(const struct agent_start *start)
 	}
 	if (core == 0) {
 		close(pair[0]);
-		_exit(core_run(pair[1], unlinked));
+		_exit(core_run(pair[1], start, unlinked));
 	}
 	close(pair[1]);
 	if (hand_over(pair[0], start->words) == -1) {

@@ -272,7 +272,8 @@ enum wire_exec_flags {
 	WIRE_EXEC_TTY = 4,		/* stdio is a terminal of the job's */
 	WIRE_EXEC_DETACH = 8,		/* RESULT once it runs; output is kept */
 	WIRE_EXEC_KILL_BACKGROUND = 16,	/* its end is its descendants' too */
-	WIRE_EXEC_UMASK = 32		/* umask counts; else as the target's */
+	WIRE_EXEC_UMASK = 32,		/* umask counts; else as the target's */
+	WIRE_EXEC_SHELL = 64		/* no argv: the user's own shell */
 };
 
 struct wire_exec {
@@ -286,7 +287,7 @@ struct wire_exec {
 	struct wire_bytes user;		/* NAME|UID[:GROUP|GID]; empty: the
 					 * target's own */
 	struct wire_bytes cwd;		/* empty: the target's own */
-	struct wire_list argv;		/* at least one */
+	struct wire_list argv;		/* at least one, but for SHELL */
 	struct wire_list env;		/* K=V, added to the inherited */
 	struct wire_list unset;
 	struct wire_list limits;	/* u8 resource, u64 soft, u64 hard;

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * init.h - a job's init: the process between the core and the job's leader.
+ *
+ * It becomes the job's user, makes its stdio, starts the leader and then
+ * reaps whatever of the job's tree comes up to it (it is a subreaper).  When
+ * told to, or when the core is gone, it ends that tree.  It keeps no end of
+ * the job's stdio.  It and the core speak in the messages below, over a
+ * seqpacket socket of which nobody else has an end.
+ */
+#ifndef INIT_H
+#define INIT_H
+
+#include "child.h"
+
+#define INIT_EFFORT_MS 4000u		/* to kill a tree, then survivors */
+#define INIT_TEXT 1024u
+
+/* What the job's reaped descendants have used; sums but for the peak. */
+struct init_usage {
+	uint64_t user_us, system_us;
+	uint64_t read_blocks, written_blocks;	/* of 512 bytes */
+	uint64_t peak_kib;		/* of the largest process */
+};
+
+enum init_word {
+	/* init -> core */
+	INIT_START = 1,			/* number: the leader; text: where it
+					 * runs, if it fell back; comes with
+					 * the core's ends of stdio */
+	INIT_FAIL,			/* step, number: errno, text: of what */
+	INIT_END,			/* number: the leader's status; gone:
+					 * the whole tree is, or text has
+					 * survivors, each with its NUL */
+	INIT_HELP,			/* number: a child it may not kill */
+	INIT_ALIVE,			/* it has read INIT_STOP */
+	/* core -> init */
+	INIT_STOP,			/* end the tree; number: ms from TERM
+					 * to KILL, 0: KILL at once */
+	INIT_SIGNAL,			/* number: to the leader's group */
+	INIT_HELPED
+};
+
+struct init_msg {
+	uint8_t word;			/* enum init_word */
+	uint8_t step;			/* enum wire_step */
+	uint8_t gone;
+	int32_t number;
+	uint32_t uid;			/* START */
+	uint32_t len;			/* of text */
+	struct init_usage usage;	/* END */
+	char text[INIT_TEXT];		/* only len bytes are sent */
+};
+
+/* In the new process: be the init of spec's job; core is its socket. */
+void init_run(int core, struct child_spec *spec) __attribute__((noreturn));
+
+/* Send *msg with fds[count]; 0, or -1 with errno.  Used by both ends. */
+int init_send(int fd, struct init_msg *msg, const int *fds, unsigned count);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/* tree.c - a process's descendants: finding, signalling and ending them. */
+#include "tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent.h"
+
+#define PID_MAX 4194304			/* Linux's greatest */
+#define PROCESSES_MAX 65536u		/* in one snapshot */
+/* Fields of /proc/PID/stat, as proc(5) numbers them. */
+#define STAT_PARENT 4u
+#define STAT_CPU 14u			/* four: own and reaped, user, system */
+#define STAT_STARTED 22u
+
+/* Up to cap - 1 bytes of a file in /proc/PID; the length, 0 if unreadable. */
+static size_t
+read_proc(pid_t pid, const char *name, char *out, size_t cap)
+{
+	char path[64];
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd != -1) {
+		n = read(fd, out, cap - 1);
+		close(fd);
+	}
+	out[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* ---- children --------------------------------------------------------- */
+
+static bool
+ours(pid_t pid)
+{
+	siginfo_t info;
+
+	return waitid(P_PID, (id_t)pid, &info,
+	    WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+static bool
+childless(void)
+{
+	siginfo_t info;
+
+	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == -1;
+}
+
+/* Without /proc: descendants mostly have the numbers after ours. */
+static void
+try_all(void (*visit)(pid_t pid, void *ctx), void *ctx)
+{
+	pid_t self = getpid(), i, pid;
+
+	for (i = 1; i < PID_MAX; i++) {
+		pid = (self + i) % PID_MAX;
+		if (pid > 1 && ours(pid)) {
+			visit(pid, ctx);
+			if (childless()) {
+				return;
+			}
+		}
+	}
+}
+
+void
+tree_children(void (*visit)(pid_t pid, void *ctx), void *ctx)
+{
+	char path[64], buf[4096];
+	pid_t self = getpid(), pid = 0;
+	ssize_t n, i;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)self);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd == -1) {
+		if (!childless()) {
+			try_all(visit, ctx);
+		}
+		return;
+	}
+	while ((n = read(fd, buf, sizeof(buf))) > 0) {
+		for (i = 0; i < n; i++) {
+			if (buf[i] >= '0' && buf[i] <= '9') {
+				pid = pid * 10 + (buf[i] - '0');
+			} else if (pid > 0) {
+				visit(pid, ctx);
+				pid = 0;
+			}
+		}
+	}
+	close(fd);
+}
+
+/* ---- kill ------------------------------------------------------------- */
+
+/* The real uid in /proc/PID/status: whose signals it takes. */
+static int
+owner(pid_t pid, uid_t *uid)
+{
+	char status[2048];
+	const char *at;
+
+	read_proc(pid, "status", status, sizeof(status));
+	at = strstr(status, "\nUid:\t");
+	if (at == NULL) {
+		return -1;
+	}
+	*uid = (uid_t)strtoul(at + 6, NULL, 10);
+	return 0;
+}
+
+int
+tree_kill(pid_t pid, int number)
+{
+	int status;
+	pid_t helper;
+	uid_t uid;
+
+	if (kill(pid, number) == 0) {
+		return 0;
+	}
+	if (errno != EPERM || geteuid() != 0 || owner(pid, &uid) == -1) {
+		return -1;
+	}
+	helper = fork();
+	if (helper == 0) {
+		core_wipe();
+		_exit(setresuid(uid, uid, uid) == -1 ||
+		    kill(pid, number) == -1);
+	}
+	errno = EPERM;
+	while (helper > 0 && waitpid(helper, &status, 0) == -1) {
+		if (errno != EINTR) {
+			return -1;
+		}
+	}
+	return helper > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ?
+	    0 : -1;
+}
+
+int
+tree_end(pid_t pid)
+{
+	/* The group is within one session, and that began below the caller. */
+	pid_t group = getpgid(pid);
+	int rc = tree_kill(pid, SIGKILL), saved = errno;
+
+	if (group > 1 && group != getpgrp()) {
+		kill(-group, SIGKILL);
+	}
+	errno = saved;
+	return rc;
+}
+
+/* ---- snapshots -------------------------------------------------------- */
+
+static int
+read_stat(struct tree_process *p)
+{
+	static uint64_t tick_us;
+	unsigned long value;
+	char stat[1024], *at;
+	unsigned field;
+
+	if (tick_us == 0) {
+		tick_us = 1000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+	}
+	read_proc(p->pid, "stat", stat, sizeof(stat));
+	/* The name may hold anything, but nothing after it holds a ')'. */
+	at = strrchr(stat, ')');
+	if (at == NULL || at[1] != ' ' || at[2] == '\0') {
+		return -1;
+	}
+	p->state = at[2];
+	p->cpu_us = 0;
+	at += 3;
+	for (field = STAT_PARENT; field <= STAT_STARTED; field++) {
+		if (*at != ' ') {
+			return -1;
+		}
+		value = strtoul(at, &at, 10);
+		if (field == STAT_PARENT) {
+			p->parent = (pid_t)value;
+		} else if (field >= STAT_CPU && field < STAT_CPU + 4) {
+			p->cpu_us += value * tick_us;
+		}
+	}
+	p->started = value;
+	return 0;
+}
+
+pid_t
+tree_parent(pid_t pid)
+{
+	struct tree_process p = { .pid = pid };
+
+	return read_stat(&p) == 0 ? p.parent : 0;
+}
+
+int
+tree_read(struct tree *tree)
+{
+	DIR *dir = opendir("/proc");
+	struct tree_process *more;
+	struct dirent *entry;
+	size_t size = 0;
+
+	*tree = (struct tree){ NULL, 0 };
+	while (dir != NULL && (entry = readdir(dir)) != NULL &&
+	    tree->count < PROCESSES_MAX) {
+		if (entry->d_name[0] < '1' || entry->d_name[0] > '9') {
+			continue;
+		}
+		if (tree->count == size) {
+			size = size == 0 ? 256 : 2 * size;
+			more = realloc(tree->all, size * sizeof(*more));
+			if (more == NULL) {
+				break;
+			}
+			tree->all = more;
+		}
+		tree->all[tree->count] = (struct tree_process){
+		    .pid = (pid_t)strtol(entry->d_name, NULL, 10) };
+		if (read_stat(&tree->all[tree->count]) == 0) {
+			tree->count++;
+		}
+	}
+	if (dir != NULL) {
+		closedir(dir);
+	}
+	return tree->count > 0 ? 0 : -1;
+}
+
+void
+tree_free(struct tree *tree)
+{
+	free(tree->all);
+	tree->all = NULL;
+	tree->count = 0;
+}
+
+/* The kernel lists them in rising order. */
+static bool
+marked(const struct tree *tree, pid_t pid)
+{
+	size_t low = 0, high = tree->count, at;
+
+	while (low < high) {
+		at = low + (high - low) / 2;
+		if (tree->all[at].pid == pid) {
+			return tree->all[at].inside;
+		}
+		if (tree->all[at].pid < pid) {
+			low = at + 1;
+		} else {
+			high = at;
+		}
+	}
+	return false;
+}
+
+unsigned
+tree_mark(struct tree *tree, pid_t root)
+{
+	unsigned count = 0, before;
+	size_t i;
+
+	for (i = 0; i < tree->count; i++) {
+		tree->all[i].inside = false;
+	}
+	do {
+		before = count;
+		for (i = 0; i < tree->count; i++) {
+			struct tree_process *p = &tree->all[i];
+
+			if (!p->inside && (p->parent == root ||
+			    marked(tree, p->parent))) {
+				p->inside = true;
+				count++;
+			}
+		}
+	} while (count > before);
+	return count;
+}
+
+/* ---- milder signals --------------------------------------------------- */
+
+static void
+signal_group(pid_t pid, void *ctx)
+{
+	pid_t group = getpgid(pid);
+
+	/* A group is within one session, and that began below us. */
+	if (group > 1 && group != getpgrp()) {
+		kill(-group, *(int *)ctx);
+		kill(-group, SIGCONT);
+	}
+}
+
+void
+tree_signal(int number)
+{
+	struct tree_process now;
+	struct tree tree;
+	size_t i;
+
+	if (tree_read(&tree) == -1) {
+		tree_children(signal_group, &number);
+		return;
+	}
+	tree_mark(&tree, getpid());
+	for (i = 0; i < tree.count; i++) {
+		now.pid = tree.all[i].pid;
+		if (tree.all[i].inside && read_stat(&now) == 0 &&
+		    now.started == tree.all[i].started) {
+			kill(now.pid, number);
+			kill(now.pid, SIGCONT);
+		}
+	}
+	tree_free(&tree);
+}
+
+/* ---- names ------------------------------------------------------------ */
+
+struct names {
+	char *out;
+	size_t used, cap;
+};
+
+static void
+name_one(pid_t pid, void *ctx)
+{
+	struct names *names = ctx;
+	char comm[64], line[96];
+	size_t len;
+
+	len = read_proc(pid, "comm", comm, sizeof(comm));
+	if (len > 0 && comm[len - 1] == '\n') {
+		comm[len - 1] = '\0';
+	}
+	len = (size_t)snprintf(line, sizeof(line), "%d %s", (int)pid,
+	    comm) + 1;
+	if (names->used + len <= names->cap) {
+		memcpy(names->out + names->used, line, len);
+		names->used += len;
+	}
+}
+
+size_t
+tree_names(char *out, size_t cap)
+{
+	struct names names = { out, 0, cap };
+
+	tree_children(name_one, &names);
+	return names.used;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tree.h - a process's descendants: finding, signalling and ending them.
+ *
+ * KILL goes only to the caller's own unreaped children, whose numbers cannot
+ * be reused: as they die, their children come up to the caller, a subreaper.
+ * What only reads, or sends a milder signal, may walk /proc.
+ */
+#ifndef TREE_H
+#define TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Call visit for each child of the caller that is not reaped yet. */
+void tree_children(void (*visit)(pid_t pid, void *ctx), void *ctx);
+
+/*
+ * kill() as the caller, or, where a root without CAP_KILL is refused, by a
+ * helper that has become the target's user.  0, or -1 with errno.
+ */
+int tree_kill(pid_t pid, int number);
+
+/*
+ * KILL for a child of the caller, unreaped, and at once for its group,
+ * against those that fork faster than one can look.  0, or -1 with errno if
+ * the child itself was not to be killed.
+ */
+int tree_end(pid_t pid);
+
+/* Who pid's parent is; 0 if that cannot be seen. */
+pid_t tree_parent(pid_t pid);
+
+/* One process of a snapshot of /proc. */
+struct tree_process {
+	pid_t pid, parent;
+	uint64_t started;		/* with pid: who it is */
+	uint64_t cpu_us;		/* its own and its reaped children's */
+	char state;			/* as in /proc/PID/stat */
+	bool inside;			/* a descendant of the root asked for */
+};
+struct tree {
+	struct tree_process *all;	/* owned */
+	size_t count;
+};
+
+/* 0, or -1 if /proc is hidden or memory is short. */
+int tree_read(struct tree *tree);
+void tree_free(struct tree *tree);
+/* Mark the descendants of root, root itself not; their number. */
+unsigned tree_mark(struct tree *tree, pid_t root);
+
+/*
+ * Send a signal, then CONT, to every descendant of the caller; with /proc
+ * hidden to its children's groups only.
+ */
+void tree_signal(int number);
+
+/* "PID NAME" and NUL for each child left; the bytes used of out[cap]. */
+size_t tree_names(char *out, size_t cap);
+
+#endif
