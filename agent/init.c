@@ -190,8 +190,6 @@ open_terminal(const struct child_spec *spec, struct ends *e)
 	    .ws_col = spec->columns };
 	int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
 	char path[64];
-	int zero = 0;
-	unsigned n;
 
 	if (master == -1) {
 		master = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -199,11 +197,10 @@ open_terminal(const struct child_spec *spec, struct ends *e)
 	if (master == -1) {
 		fail(WIRE_STEP_PTY, errno, "/dev/ptmx");
 	}
-	if (ioctl(master, (int)TIOCSPTLCK, &zero) == -1 ||
-	    ioctl(master, (int)TIOCGPTN, &n) == -1) {
+	if (unlockpt(master) == -1 ||
+	    ptsname_r(master, path, sizeof(path)) != 0) {
 		fail(WIRE_STEP_PTY, errno, "a new terminal");
 	}
-	snprintf(path, sizeof(path), "/dev/pts/%u", n);
 	e->in = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (e->in == -1) {
 		fail(WIRE_STEP_PTY, errno, path);
