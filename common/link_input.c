@@ -13,9 +13,11 @@
 #define TURN_READS 4u
 #define TURN_READS_TERMINAL 16u		/* each at most 4 KiB */
 #define ACK_STEP 65536u			/* bytes: an ACK at once */
+#define ACK_STEP_BRISK 16384u		/* the same while someone waits */
 #define ACK_LATE (5 * CLOCK_MS)
 
 _Static_assert(4 * ACK_STEP <= SESSION_CAP_MIN, "several steps in flight");
+_Static_assert(4 * ACK_STEP_BRISK <= SESSION_CAP_BRISK, "likewise");
 
 /* Name what stands where a record should, escaped: it may be a login file's. */
 static void
@@ -262,7 +264,8 @@ link_receive(struct link *link)
 	 * a transport as much as 64 KiB.  The cap on what is in flight is
 	 * several steps, so no sender waits for an ACK that does not come.
 	 */
-	if (link->unacked >= ACK_STEP) {
+	if (link->unacked >= (session_brisk(link->session) ?
+	    ACK_STEP_BRISK : ACK_STEP)) {
 		link->ack_due = true;
 	} else if (link->unacked > 0 && link->ack_at == CLOCK_NEVER) {
 		link->ack_at = clock_now() + ACK_LATE;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "session_private.h"
 
 struct session *
@@ -351,6 +352,9 @@ on_open(struct session *s, const struct wire *msg, struct error *error)
 		return -1;
 	}
 	s->last_id = open->request;
+	if (!session_kind_is_bulk(open->kind)) {
+		s->brisk_at = clock_now();
+	}
 	req->state = SESSION_BODY;
 	req->out[0].limit = open->out;
 	req->out[1].limit = open->err;

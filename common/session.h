@@ -32,6 +32,8 @@
 #define SESSION_STORE_SMALL 2048u	/* frames of up to SESSION_SMALL */
 #define SESSION_SMALL 192u
 #define SESSION_CAP_MIN 262144u		/* bulk bytes in flight, at least */
+#define SESSION_CAP_BRISK 65536u	/* the same while someone waits */
+#define SESSION_BRISK_MS 20u		/* after a flow with little to say */
 #define SESSION_BODY_MS 2000u		/* a body may stall while others wait */
 #define SESSION_BULK_AFTER 65536u	/* bytes without running dry */
 
@@ -296,6 +298,12 @@ int session_acked(struct session *session, uint64_t next,
  */
 bool session_pending(const struct session *session);
 const struct session_frame *session_next(struct session *session);
+
+/*
+ * Whether a command or a keystroke went by a moment ago: bulk makes room, and
+ * the far end's bulk is acknowledged at once.
+ */
+bool session_brisk(const struct session *session);
 
 /* For status and tests: bytes sent and received in DATA, cap, round trip. */
 struct session_figures {

@@ -8,12 +8,16 @@
 
 #define BURST_GAP (50 * CLOCK_MS)	/* a flow quiet so long is not bulk */
 
+bool
+session_kind_is_bulk(uint8_t kind)
+{
+	return kind == WIRE_PUT || kind == WIRE_GET || kind == WIRE_ECHO;
+}
+
 static bool
 is_bulk(const struct session_out *out)
 {
-	uint8_t kind = out->req->kind;
-
-	return kind == WIRE_PUT || kind == WIRE_GET || kind == WIRE_ECHO ||
+	return session_kind_is_bulk(out->req->kind) ||
 	    out->burst >= SESSION_BULK_AFTER;
 }
 
@@ -142,6 +146,9 @@ data_header(struct session_frame *f, struct session_out *out, size_t n)
 	wire_encode(&msg, f->bytes + WIRE_NUMBER, WIRE_DATA_HEADER, &len);
 	f->length = (uint32_t)(WIRE_NUMBER + WIRE_DATA_HEADER + n);
 	f->bulk = is_bulk(out);
+	if (!f->bulk) {
+		s->brisk_at = now;
+	}
 	out->sent += n;
 	out->burst += n;
 	s->sent_bytes += n;

@@ -48,6 +48,7 @@ struct session {
 	uint64_t delivered_at;
 	struct session_window rate;	/* bytes per second, greatest */
 	struct session_window rtt;	/* microseconds, least */
+	uint64_t brisk_at;		/* see session_brisk() */
 	uint64_t sent_bytes, received_bytes;
 
 	bool log_due;
@@ -86,6 +87,8 @@ void session_out_start(struct session_request *req);
 void session_out_stop(struct session_request *req);
 void session_out_limit(struct session_request *req, unsigned index,
     uint64_t limit);
+/* Whether a request of this kind moves bulk from its first byte. */
+bool session_kind_is_bulk(uint8_t kind);
 /* The flow is an opener's BODY, which the session itself sends. */
 bool session_out_is_body(const struct session_out *out);
 /* The next frame that was pushed, or that a flow in its turn fills. */

@@ -105,6 +105,13 @@ least_rtt(const struct session *s)
 	return a == 0 ? b : b == 0 || a < b ? a : b;
 }
 
+bool
+session_brisk(const struct session *s)
+{
+	return s->brisk_at != 0 &&
+	    clock_now() - s->brisk_at < SESSION_BRISK_MS * CLOCK_MS;
+}
+
 static uint64_t
 cap(const struct session *s)
 {
@@ -112,8 +119,10 @@ cap(const struct session *s)
 	    s->rate.now : s->rate.before;
 	/* A quarter more than fits, so that a long link's cap can grow. */
 	uint64_t bytes = least_rtt(s) * rate / 800000u;
+	uint64_t least = session_brisk(s) ? SESSION_CAP_BRISK :
+	    SESSION_CAP_MIN;
 
-	return bytes > SESSION_CAP_MIN ? bytes : SESSION_CAP_MIN;
+	return bytes > least ? bytes : least;
 }
 
 bool

@@ -2,6 +2,7 @@
 /* test_session_order.c - what is sent first, and what the store is kept for. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <unistd.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
@@ -95,7 +96,8 @@ test_small_overtakes_bulk(void **state)
 	for (n = 1; n <= 3; n++) {
 		unlimited(rig, n);
 	}
-	/* Bulk has the link for itself. */
+	/* Bulk has the link for itself: no command is recent. */
+	usleep((SESSION_BRISK_MS + 2) * 1000);
 	for (n = 0; n < 6; n++) {
 		f = session_next(rig->server);
 		assert_non_null(f);
@@ -245,6 +247,17 @@ test_bulk_cap(void **state)
 	for (n = 1; n <= 3; n++) {
 		unlimited(rig, n);
 	}
+	/* Just after a command and its output bulk makes room. */
+	while (session_next(rig->server) != NULL) {
+		session_figures(rig->server, &figures);
+		assert_true(figures.in_flight <
+		    SESSION_CAP_BRISK + WIRE_RECORD_PLAIN);
+	}
+	assert_true(session_brisk(rig->server));
+	assert_int_equal(figures.cap, SESSION_CAP_BRISK);
+	assert_true(figures.in_flight >= SESSION_CAP_BRISK);
+	usleep((SESSION_BRISK_MS + 2) * 1000);
+	assert_false(session_brisk(rig->server));
 	while (session_next(rig->server) != NULL) {
 		session_figures(rig->server, &figures);
 		assert_true(figures.in_flight <
