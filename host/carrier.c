@@ -120,6 +120,12 @@ build_argv(struct argv *argv, const struct carrier_spec *spec,
 		argv_format(argv, "hash=%s", spec->hash);
 		argv_add(argv, "unlink");
 	}
+	if (spec->user != NULL) {
+		argv_format(argv, "user=%s", spec->user);
+	}
+	if (spec->keep_home) {
+		argv_add(argv, "keep-home");
+	}
 }
 
 static int

@@ -49,6 +49,8 @@ struct carrier_spec {
 	const struct transport_place *place;
 	const char *agent;		/* its path in the target */
 	const char *hash;		/* with it: hash= and unlink */
+	const char *user;		/* of jobs that name none, or NULL */
+	bool keep_home;
 	struct session *session;
 	struct seal_secret *secret;
 	uint32_t number;		/* link number */

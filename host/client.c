@@ -37,7 +37,7 @@ struct client {
 static const char *const names[] = {
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM",
 	"KUBECONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
-	"SSH_AUTH_SOCK"
+	"SSH_AUTH_SOCK", "SANDMUX_AGENT_USER"
 };
 static const char *const prefixes[] = { "DOCKER_", "OPENSHELL_" };
 

@@ -211,6 +211,8 @@ static const struct {
 	{ "unlinked", "its file is removed" },
 	{ "image_agent", "agent in the image" },
 	{ "image_user", "configured user" },
+	{ "default_user", "default user" },
+	{ "switches", "can switch users" },
 	{ "image_workdir", "configured directory" },
 	{ "noise_bytes", "login noise (bytes)" },
 	{ "noise", "login noise" },
@@ -238,7 +240,8 @@ tell_link(void *ctx, const char *path, const char *value, size_t len)
 			name = labels[i].name;
 		}
 	}
-	if (name != NULL && !is_void(value, len)) {
+	if (name != NULL && (!is_void(value, len) ||
+	    strcmp(path, "default_user") == 0)) {
 		line(name, (const uint8_t *)value, len);
 	}
 }
@@ -271,7 +274,7 @@ tell_probe(const struct wire_probe_info *p)
 	line("agent version", p->program.at, p->program.len);
 	line("agent runs from", p->exe.at, p->exe.len);
 	line("arch", p->arch.at, p->arch.len);
-	printf("%-24s%u:%u\n", "default user", (unsigned)p->uid, (unsigned)p->gid);
+	printf("%-24s%u:%u\n", "agent's user", (unsigned)p->uid, (unsigned)p->gid);
 	line("default directory", p->cwd.at, p->cwd.len);
 	tell_capabilities("capabilities", p->caps);
 	tell_capabilities("bounding", p->bounding);

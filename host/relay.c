@@ -183,6 +183,35 @@ name(const struct target_link *link)
 	return text;
 }
 
+/*
+ * Whether the job could have the agent's uid and so prepare the next agent's
+ * start.  Only what cannot be otherwise is ruled out: a root agent and a
+ * user given as a number.  Names count as root, and so does what is not
+ * understood: the agent will refuse it, or read it as we do not.
+ */
+static bool
+shares_uid(const struct relay *relay)
+{
+	const struct target_link *link = relay->target;
+	struct wire_bytes user = { 0 };
+	const char *own = transport_default_user(&link->place);
+	struct wire msg;
+
+	if (link->state != TARGET_LINK_UP || link->carrier.ready.uid != 0 ||
+	    wire_decode(relay->body, relay->body_len, &msg) != WIRE_OK) {
+		return true;
+	}
+	if (msg.type == WIRE_EXEC) {
+		user = msg.u.exec.user;
+	} else if (msg.type == WIRE_PUT) {
+		user = msg.u.put.user;
+	}
+	if (user.len == 0 && own != NULL) {
+		user = wire_string(own);
+	}
+	return !trust_is_not_root((const char *)user.at, user.len);
+}
+
 /* The client's rules and the sandbox's record come before the first byte. */
 static bool
 allowed(struct relay *relay, struct error *error)
@@ -196,7 +225,8 @@ allowed(struct relay *relay, struct error *error)
 		return false;
 	}
 	if (!link->used && runs_code(relay->kind) &&
-	    (link->transport->traits & TRANSPORT_SHARED_UID) != 0) {
+	    (link->transport->traits & TRANSPORT_SHARED_UID) != 0 &&
+	    shares_uid(relay)) {
 		if (trust_use(link->target.scheme,
 		    link->place.facts.id) < 0) {
 			error_set(error, WIRE_STEP_START, errno, "the record "

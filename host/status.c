@@ -180,10 +180,13 @@ status_link(const struct target_link *link, size_t *len)
 {
 	const struct transport_facts *facts = &link->place.facts;
 	const struct carrier *c = &link->carrier;
+	const char *user = transport_default_user(&link->place);
 	struct json json = { 0 };
+	char own[16];
 	uint8_t noise[2 * LINK_QUOTE];
 	size_t n = c->head_len;
 
+	snprintf(own, sizeof(own), "%u", (unsigned)c->ready.uid);
 	memcpy(noise, c->noise_head, n);
 	memcpy(noise + n, c->noise_tail, c->noise_tail_len);
 	json_object(&json, NULL);
@@ -192,6 +195,8 @@ status_link(const struct target_link *link, size_t *len)
 	json_string(&json, "controller", SANDMUX_VERSION);
 	json_u64(&json, "version", c->ready.version);
 	json_u64(&json, "uid", c->ready.uid);
+	json_bool(&json, "switches", c->ready.switches != 0);
+	json_string(&json, "default_user", user != NULL ? user : own);
 	json_bool(&json, "pty",
 	    (link->transport->traits & TRANSPORT_PTY) != 0);
 	json_bool(&json, "unlinked", c->ready.unlinked == WIRE_UNLINK_DONE ||

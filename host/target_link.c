@@ -78,14 +78,30 @@ target_link_add_alias(struct target_link *link, const uint8_t *alias)
 	memcpy(link->aliases[at], alias, SEAL_KEY);
 }
 
+int
+target_link_renew(struct target_link *link)
+{
+	struct session_config config = {
+		.events = &relay_agent_events, .ctx = link,
+		.budget = &link->budget, .server = false, .stored = true
+	};
+
+	session_free(link->session);
+	session_budget_free(&link->budget);
+	seal_secret_free(link->secret);
+	link->session = NULL;
+	link->secret = NULL;
+	if (session_budget_init(&link->budget, SESSION_REQUESTS) == 0) {
+		link->session = session_new(&config);
+		link->secret = seal_secret_new();
+	}
+	return link->session == NULL || link->secret == NULL ? -1 : 0;
+}
+
 static struct target_link *
 target_link_new(struct peer *peer)
 {
 	struct target_link *link = calloc(1, sizeof(*link));
-	struct session_config config = {
-		.events = &relay_agent_events, .ctx = link,
-		.server = false, .stored = true
-	};
 
 	if (link == NULL) {
 		return NULL;
@@ -105,12 +121,7 @@ target_link_new(struct peer *peer)
 	link->place.runtime = peer->hub->options->directory;
 	link->state = TARGET_LINK_RESOLVING;
 	link->begun = clock_now();
-	config.budget = &link->budget;
-	if (session_budget_init(&link->budget, SESSION_REQUESTS) == 0) {
-		link->session = session_new(&config);
-		link->secret = seal_secret_new();
-	}
-	if (link->session == NULL || link->secret == NULL) {
+	if (target_link_renew(link) == -1) {
 		target_link_free(link);
 		return NULL;
 	}
@@ -155,9 +166,7 @@ target_link_submit(struct target_link *link, struct relay *relay)
 	relay->target = link;
 	list_append(&link->relays, &relay->link);
 	link->idle_since = 0;
-	if (link->state == TARGET_LINK_STARTING ||
-	    link->state == TARGET_LINK_INJECTING ||
-	    link->state == TARGET_LINK_UP) {
+	if (target_start_ready(link)) {
 		relay_begin(relay);
 	}
 }

@@ -55,6 +55,7 @@ struct target_link {
 	bool removing;			/* remover is at work */
 	uint64_t remove_by;
 	bool injected;
+	bool retreating;		/* from root to the image's user */
 	bool new_agent;			/* for every result of its session */
 	bool used;			/* the record on disk says so */
 	uint64_t begun, idle_since;

@@ -14,6 +14,8 @@
 
 /* "docker:web"; valid until the next call. */
 const char *target_link_name(const struct target_link *link);
+/* A session of which nothing is used, for another start; 0 or -1+errno. */
+int target_link_renew(struct target_link *link);
 /* Whether a request may still join. */
 bool target_link_takes(const struct target_link *link);
 /* Another name leads here. */
@@ -27,6 +29,8 @@ void target_link_give_up(struct target_link *link,
 
 /* target_start.c */
 
+/* Whether requests may be put into the session already. */
+bool target_start_ready(const struct target_link *link);
 /* One step of the bring-up, in any state before TARGET_LINK_UP. */
 void target_start_run(struct target_link *link);
 /*

@@ -3,6 +3,7 @@
  * target_start.c - a link's bring-up: find the container, try the image's
  * agent, inject ours, and clear away its file.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +106,8 @@ start(struct target_link *link)
 		.agent = baked ? TRANSPORT_BAKED : facts->agent,
 		.hash = baked || (facts->flags & TRANSPORT_KEEP) != 0 ?
 		    NULL : facts->hash,
+		.user = transport_default_user(&link->place),
+		.keep_home = (facts->flags & TRANSPORT_HOME_SET) != 0,
 		.session = link->session, .secret = link->secret,
 		.number = 1, .id = link->session_id,
 		.ping_ms = options->ping_ms, .dead_ms = options->dead_ms,
@@ -122,7 +125,19 @@ start(struct target_link *link)
 	link->state = TARGET_LINK_STARTING;
 }
 
-/* Requests may go as soon as it is known where they would go. */
+/*
+ * Requests may go as soon as it is known where they would go: with an agent
+ * that starts as root that is when it has said what it can do.
+ */
+bool
+target_start_ready(const struct target_link *link)
+{
+	return link->state == TARGET_LINK_UP ||
+	    ((link->transport->traits & TRANSPORT_ROOT) == 0 &&
+	    (link->state == TARGET_LINK_STARTING ||
+	    link->state == TARGET_LINK_INJECTING));
+}
+
 static void
 begin_all(struct target_link *link)
 {
@@ -191,7 +206,7 @@ locate(struct target_link *link)
 		return;
 	}
 	start(link);
-	if (link->state == TARGET_LINK_STARTING) {
+	if (target_start_ready(link)) {
 		begin_all(link);
 	}
 }
@@ -207,9 +222,72 @@ resolved(struct target_link *link)
 		link->transport->learn(facts);
 	}
 	identify(link);
+	link->place.as_image =
+	    (link->transport->traits & TRANSPORT_ROOT) == 0 ||
+	    (facts->flags & TRANSPORT_FORCE_IMAGE) != 0;
 	link->new_agent = shared &&
 	    !trust_is_fresh(link->target.scheme, facts->id);
 	locate(link);
+}
+
+static void
+inject(struct target_link *link)
+{
+	link->injected = true;
+	link->state = TARGET_LINK_INJECTING;
+	starter_begin(&link->starter, STARTER_INJECT, link->transport,
+	    &link->place);
+}
+
+/* Whether the image's user could serve where root cannot. */
+static bool
+may_retreat(const struct target_link *link)
+{
+	return !link->place.as_image &&
+	    (link->place.facts.flags & TRANSPORT_FORCE_ROOT) == 0 &&
+	    transport_default_user(&link->place) != NULL;
+}
+
+static void
+as_image(struct target_link *link, const struct error *why)
+{
+	target_link_log(link, LOG_NOTE, "starting again as the image's user, "
+	    "since ", why);
+	link->place.as_image = true;
+}
+
+/*
+ * Root that cannot become the user that jobs are to have is no use: that
+ * user's own agent takes its place.  No request has gone to this one.
+ */
+static void
+retreat(struct target_link *link)
+{
+	log_write(LOG_NOTE, "%s: root cannot become other users there, so "
+	    "the agent starts again as %s", target_link_name(link),
+	    link->place.facts.user);
+	carrier_close(&link->carrier, clock_now() +
+	    TARGET_LINK_CLOSE_MS * (uint64_t)CLOCK_MS);
+	link->retreating = true;
+}
+
+/* The root agent's process is reaped. */
+static void
+retreated(struct target_link *link)
+{
+	struct error error;
+
+	link->retreating = false;
+	link->place.as_image = true;
+	if (target_link_renew(link) == -1) {
+		error_set(&error, WIRE_STEP_START, errno, "a session");
+		target_link_give_up(link, &error);
+	} else if (link->carrier.ready.unlinked == WIRE_UNLINK_DONE) {
+		/* It has removed what we had injected. */
+		inject(link);
+	} else {
+		start(link);
+	}
 }
 
 static void
@@ -217,6 +295,10 @@ up(struct target_link *link)
 {
 	const struct carrier *c = &link->carrier;
 
+	if (!c->ready.switches && may_retreat(link)) {
+		retreat(link);
+		return;
+	}
 	link->state = TARGET_LINK_UP;
 	log_write(LOG_NOTE, "%s: up after %llu ms, uid %u, %s%s%s", target_link_name(link),
 	    (unsigned long long)((c->up_at - link->begun) / CLOCK_MS),
@@ -242,13 +324,33 @@ attempt_failed(struct target_link *link)
 		target_link_log(link, LOG_NOTE, "injecting, since ", &error);
 		snprintf(link->failed, sizeof(link->failed), "%.255s",
 		    error.text);
-		link->injected = true;
-		link->state = TARGET_LINK_INJECTING;
-		starter_begin(&link->starter, STARTER_INJECT,
-		    link->transport, &link->place);
+		inject(link);
+		return;
+	}
+	if (may_retreat(link) && carrier_may_inject(&link->carrier)) {
+		/* Root without privilege may not even enter the directory. */
+		as_image(link, &error);
+		start(link);
 		return;
 	}
 	target_link_give_up(link, &error);
+}
+
+/* No container found, or no agent put there. */
+static void
+not_put(struct target_link *link)
+{
+	const struct error *error = &link->starter.answer.error;
+
+	if (link->state == TARGET_LINK_INJECTING && may_retreat(link)) {
+		/* The image may have one that only root could not start. */
+		as_image(link, error);
+		link->injected = false;
+		link->starter.state = STARTER_IDLE;
+		start(link);
+		return;
+	}
+	target_link_give_up(link, error);
 }
 
 static void
@@ -266,7 +368,11 @@ target_start_run(struct target_link *link)
 		return;
 	}
 	if (link->state == TARGET_LINK_STARTING) {
-		if (link->carrier.state == CARRIER_UP) {
+		if (link->retreating) {
+			if (link->carrier.state == CARRIER_NONE) {
+				retreated(link);
+			}
+		} else if (link->carrier.state == CARRIER_UP) {
 			up(link);
 		} else if (link->carrier.state == CARRIER_NONE) {
 			attempt_failed(link);
@@ -274,7 +380,7 @@ target_start_run(struct target_link *link)
 		return;
 	}
 	if (link->starter.state == STARTER_FAILED) {
-		target_link_give_up(link, &link->starter.answer.error);
+		not_put(link);
 	} else if (link->starter.state == STARTER_DONE) {
 		link->starter.state = STARTER_IDLE;
 		if (link->state == TARGET_LINK_RESOLVING) {

@@ -17,7 +17,7 @@ static const struct transport *const table[] = {
 /* What selects a target, and HOME: two values, two links. */
 static const char *const prefixes[] = {
 	"DOCKER_", "OPENSHELL_", "KUBECONFIG=", "XDG_CONFIG_HOME=",
-	"SSH_AUTH_SOCK=", "HOME=",
+	"SSH_AUTH_SOCK=", "HOME=", TRANSPORT_AGENT_USER "=",
 };
 
 const struct transport *
@@ -57,6 +57,40 @@ transport_getenv(char *const *env, const char *name)
 		}
 	}
 	return NULL;
+}
+
+int
+transport_agent_user(struct transport_place *place, struct error *error)
+{
+	const char *who = transport_getenv(place->env, TRANSPORT_AGENT_USER);
+
+	if (who == NULL) {
+		return 0;
+	}
+	if (strcmp(who, "root") == 0) {
+		place->facts.flags |= TRANSPORT_FORCE_ROOT;
+	} else if (strcmp(who, "image") == 0) {
+		place->facts.flags |= TRANSPORT_FORCE_IMAGE;
+	} else {
+		error_set(error, WIRE_STEP_START, 0, TRANSPORT_AGENT_USER
+		    " is \"%.100s\"; it takes root or image, or is not set",
+		    who);
+		return -1;
+	}
+	return 0;
+}
+
+const char *
+transport_default_user(const struct transport_place *place)
+{
+	const char *user = place->facts.user;
+
+	/* "0:5" and "root:x" are root, but with groups of their own. */
+	if (place->as_image || user[0] == '\0' || strcmp(user, "0") == 0 ||
+	    strcmp(user, "root") == 0) {
+		return NULL;
+	}
+	return user;
 }
 
 /* A file that we may execute: its real path into out[PATH_MAX]. */

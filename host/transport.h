@@ -19,6 +19,7 @@
 #include "target.h"
 
 #define TRANSPORT_BAKED "/usr/bin/sandmux-agent"
+#define TRANSPORT_AGENT_USER "SANDMUX_AGENT_USER"	/* root or image */
 #define TRANSPORT_ID_MAX 256
 #define TRANSPORT_PATH_MAX 512		/* of an injected agent */
 #define TRANSPORT_RESOLVE_MS 20000u	/* deadlines of the blocking work */
@@ -43,7 +44,10 @@ struct transport_facts {
 enum transport_fact {
 	TRANSPORT_NO_LOGIN_SHELL = 1,	/* the CLI has that option */
 	TRANSPORT_FLAGS_KNOWN = 2,
-	TRANSPORT_KEEP = 4		/* the agent's file stays (local) */
+	TRANSPORT_KEEP = 4,		/* the agent's file stays (local) */
+	TRANSPORT_HOME_SET = 8,		/* the image's environment has HOME */
+	TRANSPORT_FORCE_ROOT = 16,	/* TRANSPORT_AGENT_USER says so */
+	TRANSPORT_FORCE_IMAGE = 32
 };
 
 /* One place to reach: a target as one client reaches it. */
@@ -52,6 +56,7 @@ struct transport_place {
 	char *const *env;		/* borrowed: all that HELLO brought */
 	char *const *child_env;		/* borrowed: what a child may see */
 	const char *runtime;		/* borrowed: our directory */
+	bool as_image;			/* the agent is not to start as root */
 	struct transport_facts facts;
 };
 
@@ -60,7 +65,9 @@ enum transport_trait {
 	TRANSPORT_SHARED_UID = 2,	/* trust applies */
 	TRANSPORT_BAKES = 4,		/* try TRANSPORT_BAKED first */
 	TRANSPORT_HOME = 8,		/* the child runs in HOME, with env */
-	TRANSPORT_LOGIN = 16		/* login files may run first */
+	TRANSPORT_LOGIN = 16,		/* login files may run first */
+	TRANSPORT_ROOT = 32		/* the agent starts as root, and as
+					 * facts.user where root is no use */
 };
 
 struct transport {
@@ -96,6 +103,18 @@ extern const struct transport transport_openshell;
 
 /* Whether an environment entry selects or reaches a transport's target. */
 bool transport_identity_env(const char *entry);
+
+/*
+ * Whose the agent is to be by the client's TRANSPORT_AGENT_USER, into the
+ * facts' flags.  0, or -1 with *error.
+ */
+int transport_agent_user(struct transport_place *place, struct error *error);
+
+/*
+ * Who runs a job that names nobody, as the agent is to be told; NULL: the
+ * agent's own user.
+ */
+const char *transport_default_user(const struct transport_place *place);
 
 /* The value of name in env, or NULL. */
 const char *transport_getenv(char *const *env, const char *name);

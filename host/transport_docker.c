@@ -3,8 +3,8 @@
  * transport_docker.c - a container of Docker, through the docker program.
  *
  * The agent comes in by `docker cp` of a tar stream, so the image needs no
- * shell; it and its jobs run as the container's configured user, as with
- * `docker exec`.
+ * shell.  It runs as root where root can become other users; jobs are the
+ * container's configured user's, as with `docker exec`.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static int
 parse(struct transport_place *place, char *text, struct error *error)
 {
 	struct transport_facts *facts = &place->facts;
-	char status[32];
+	char status[32], home[32];
 	size_t len;
 
 	if (!line(&text, facts->id, sizeof(facts->id)) ||
@@ -77,11 +77,15 @@ parse(struct transport_place *place, char *text, struct error *error)
 	    facts->id[strspn(facts->id, "0123456789abcdef")] != '\0' ||
 	    !line(&text, status, sizeof(status)) ||
 	    !line(&text, facts->image, sizeof(facts->image)) ||
-	    !line(&text, facts->user, sizeof(facts->user))) {
+	    !line(&text, facts->user, sizeof(facts->user)) ||
+	    !line(&text, home, sizeof(home))) {
 		error_set(error, WIRE_STEP_START, 0, "docker:%s: `docker "
 		    "inspect` said something that cannot be read",
 		    place->target.name);
 		return -1;
+	}
+	if (home[0] == 'H') {
+		facts->flags |= TRANSPORT_HOME_SET;
 	}
 	len = strlen(text);	/* the rest, but for its line end */
 	snprintf(facts->workdir, sizeof(facts->workdir), "%.*s",
@@ -104,7 +108,8 @@ resolve(struct transport_place *place, uint64_t deadline,
 	struct argv argv;
 	int rc = -1;
 
-	if (transport_program(place, PROGRAM, "install Docker's client "
+	if (transport_agent_user(place, error) < 0 ||
+	    transport_program(place, PROGRAM, "install Docker's client "
 	    "(Debian: docker.io), or add its directory to PATH",
 	    error) < 0) {
 		return -1;
@@ -118,8 +123,11 @@ resolve(struct transport_place *place, uint64_t deadline,
 	argv_add(&argv, PROGRAM);
 	argv_add(&argv, "inspect");
 	argv_add(&argv, "--type=container");
+	/* An empty HOME counts for as little as none, to runc. */
 	argv_add(&argv, "--format={{.Id}}{{\"\\n\"}}{{.State.Status}}"
 	    "{{\"\\n\"}}{{.Image}}{{\"\\n\"}}{{.Config.User}}{{\"\\n\"}}"
+	    "{{range .Config.Env}}{{if ne . \"HOME=\"}}{{if eq \"HOME\" "
+	    "(index (split . \"=\") 0)}}H{{end}}{{end}}{{end}}{{\"\\n\"}}"
 	    "{{.Config.WorkingDir}}");
 	argv_add(&argv, place->target.name);
 	if (run(place, cmd, &argv, deadline, error) == 0) {
@@ -274,6 +282,10 @@ link_words(const struct transport_place *place, struct argv *argv)
 	argv_add(argv, PROGRAM);
 	argv_add(argv, "exec");
 	argv_add(argv, "-i");
+	if (!place->as_image) {
+		argv_add(argv, "-u");
+		argv_add(argv, "0");
+	}
 	argv_add(argv, place->facts.id);
 }
 

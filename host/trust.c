@@ -59,6 +59,21 @@ record(const char *scheme, const char *id, char *path, size_t cap)
 }
 
 bool
+trust_is_not_root(const char *user, size_t len)
+{
+	size_t i;
+	uint64_t id = 0;
+
+	for (i = 0; i < len && user[i] != ':'; i++) {
+		if (user[i] < '0' || user[i] > '9' || id > INT32_MAX) {
+			return false;
+		}
+		id = id * 10 + (uint64_t)(user[i] - '0');
+	}
+	return id > 0 && id <= INT32_MAX;
+}
+
+bool
 trust_is_fresh(const char *scheme, const char *id)
 {
 	char path[PATHS_MAX + 96], text[sizeof(FRESH) - 1];
