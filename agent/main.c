@@ -14,6 +14,7 @@ usage(const char *what)
 	fprintf(stderr, "sandmux-agent: %s\n"
 	    "usage: sandmux-agent start VERSIONS TOKEN SESSION LINK HOSTKEY "
 	    "[hash=HEX] [unlink]\n"
+	    "           [user=USER] [keep-home]\n"
 	    "       sandmux-agent --self-check HEX | remove | version\n"
 	    "It is started by sandmux on the host, not by hand.\n", what);
 	return 2;
@@ -68,6 +69,10 @@ start(int argc, char **argv, struct agent_start *s)
 			s->hash = argv[i] + 5;
 		} else if (strcmp(argv[i], "unlink") == 0) {
 			s->unlink = true;
+		} else if (strncmp(argv[i], "user=", 5) == 0) {
+			s->user = argv[i] + 5;
+		} else if (strcmp(argv[i], "keep-home") == 0) {
+			s->keep_home = true;
 		}
 	}
 	if (s->hash != NULL && self_check(s->exe, s->hash) != 0) {
