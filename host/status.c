@@ -200,7 +200,7 @@ status_link(const struct target_link *link, size_t *len)
 	json_bool(&json, "pty",
 	    (link->transport->traits & TRANSPORT_PTY) != 0);
 	json_bool(&json, "unlinked", c->ready.unlinked == WIRE_UNLINK_DONE ||
-	    link->removing);
+	    link->removing || link->removed);
 	json_u64(&json, "start_ms", (c->up_at - link->begun) / CLOCK_MS);
 	json_string(&json, "image_user", facts->user);
 	json_string(&json, "image_workdir", facts->workdir);

@@ -53,6 +53,7 @@ struct target_link {
 	struct carrier carrier;
 	struct child remover;
 	bool removing;			/* remover is at work */
+	bool removed;			/* it has done it */
 	uint64_t remove_by;
 	bool injected;
 	bool retreating;		/* from root to the image's user */

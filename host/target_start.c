@@ -85,6 +85,7 @@ target_start_check_removal(struct target_link *link)
 		return;
 	}
 	link->removing = false;
+	link->removed = link->remover.status == 0;
 	child_words(&link->remover, ended, sizeof(ended));
 	log_write(link->remover.status == 0 ? LOG_NOTE : LOG_WARNING,
 	    "%s: removal of %s %s", target_link_name(link), link->place.facts.agent,

@@ -302,7 +302,7 @@ remove_words(const struct transport_place *place, struct argv *argv)
 
 const struct transport transport_docker = {
 	.scheme = "docker",
-	.traits = TRANSPORT_SHARED_UID | TRANSPORT_BAKES,
+	.traits = TRANSPORT_SHARED_UID | TRANSPORT_BAKES | TRANSPORT_ROOT,
 	.resolve = resolve,
 	.inject = inject,
 	.link = link_words,
