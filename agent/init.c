@@ -348,7 +348,8 @@ tell_end(bool gone, bool survivors)
 	    .number = init.status, .usage = init.usage };
 
 	if (survivors) {
-		msg.len = (uint32_t)tree_names(msg.text, sizeof(msg.text));
+		msg.len = (uint32_t)tree_names(msg.text, sizeof(msg.text),
+		    NULL);
 	}
 	init_send(init.core, &msg, NULL, 0);
 	init.told = true;

@@ -134,10 +134,10 @@ take_over(struct job *job)
 		return;
 	}
 	job->taken = true;
+	job->stop_by = clock_now() + INIT_EFFORT_MS * (uint64_t)CLOCK_MS;
 	if (!job->reaped) {
 		tree_kill(job->init, SIGKILL);
 	}
-	look_for_orphans();
 }
 
 static void
@@ -177,6 +177,8 @@ job_resize(struct job *job, unsigned rows, unsigned columns)
 	struct winsize size = { .ws_row = (unsigned short)rows,
 	    .ws_col = (unsigned short)columns };
 
+	job->rows = size.ws_row;
+	job->columns = size.ws_col;
 	if (job->pipes.terminal && job->pipes.out[0] != -1) {
 		ioctl(job->pipes.out[0], TIOCSWINSZ, &size);
 	}
@@ -346,7 +348,9 @@ job_exec(struct session_request *req, const struct wire_exec *exec,
 		return;
 	}
 	if (!make_room()) {
-		refuse(req, WIRE_STEP_BUSY, 0, "512 jobs are running or kept");
+		error_set(&error, WIRE_STEP_BUSY, 0,
+		    "%u jobs are running or kept", JOBS_MAX);
+		session_fail(req, &error);
 		child_spec_free(&spec);
 		return;
 	}
@@ -423,6 +427,9 @@ begun(struct job *job, const struct init_msg *msg, int fds[FILES_MAX],
 		in = fcntl(fds[0], F_DUPFD_CLOEXEC, AGENT_NULL_FDS);
 	}
 	pipes_take(&job->pipes, in, fds[0], terminal ? -1 : fds[1]);
+	if (job->rows != 0) {
+		job_resize(job, job->rows, job->columns);
+	}
 }
 
 static void
@@ -432,7 +439,8 @@ ended(struct job *job, const struct init_msg *msg)
 	if (!job->over) {
 		job->over = true;
 		job->status = msg->number;
-		job->ended = job->pipes.quiet = clock_now();
+		job->ended = clock_now();
+		pipes_over(&job->pipes);
 	}
 	if (msg->gone) {
 		job->gone = true;
@@ -563,8 +571,9 @@ jobs_reaped(pid_t pid, int status)
 		}
 		take_over(job);
 	}
-	if (job->survivors != NULL) {
-		look_for_orphans();	/* we may be able to end them */
+	if (job->taken || job->survivors != NULL) {
+		/* They are ours now, and we may be able to end them. */
+		look_for_orphans();
 	}
 	return true;
 }
@@ -677,22 +686,50 @@ settled(struct job *job)
 	return job->over && (job->gone || !job->stopping);
 }
 
+static bool
+known(pid_t pid)
+{
+	return by_init(pid) != NULL || workers_know(pid);
+}
+
+/* What we could not end ourselves, an init that does not die included. */
+static void
+name_survivors(struct job *job)
+{
+	char names[INIT_TEXT];
+	size_t len = tree_names(names, sizeof(names), known);
+
+	if (!job->reaped) {
+		len = (size_t)snprintf(names, sizeof(names), "%d init",
+		    (int)job->init) + 1;
+	}
+	if (len > 0) {
+		free(job->survivors);
+		job->survivors = keep(names, len);
+		job->survivors_len = job->survivors == NULL ? 0 :
+		    (uint32_t)len;
+	}
+}
+
 static void
 check_time(struct job *job, uint64_t now)
 {
 	if (!job->over && !job->stopping && now >= job->deadline) {
 		job_stop(job, WIRE_TIMED_OUT, job->grace_ms);
 	}
-	if (job->stopping && !job->gone && ((!job->alive &&
+	if (job->stopping && !job->gone && !job->taken && ((!job->alive &&
 	    now >= job->alive_by) || now >= job->stop_by)) {
 		take_over(job);
 	}
-	if (job->taken && job->reaped && !job->gone && orphans_until == 0) {
+	if (job->taken && !job->gone && (job->reaped ? orphans_until == 0 :
+	    now >= job->stop_by)) {
 		job->gone = true;
+		name_survivors(job);
 		if (!job->over) {
 			job->over = true;
 			job->status = SIGKILL;
-			job->ended = job->pipes.quiet = now;
+			job->ended = now;
+			pipes_over(&job->pipes);
 		}
 	}
 }
@@ -743,8 +780,9 @@ wake_for(struct job *job, struct pollset *set, uint64_t now)
 	if (!job->over && !job->stopping) {
 		pollset_wake(set, job->deadline);
 	}
-	if (job->stopping && !job->gone && !job->taken) {
-		pollset_wake(set, job->alive ? job->stop_by : job->alive_by);
+	if ((job->stopping || job->taken) && !job->gone) {
+		pollset_wake(set, job->alive || job->taken ? job->stop_by :
+		    job->alive_by);
 	}
 	if (job->log == NULL && job->pipes.req != NULL && settled(job)) {
 		pollset_wake(set, pipes_dry(&job->pipes, now, &wake) ? 0 :
@@ -780,7 +818,7 @@ jobs_interest(struct pollset *set)
 static void
 end_orphan(pid_t pid, void *ctx)
 {
-	if (by_init(pid) == NULL && !workers_know(pid)) {
+	if (!known(pid)) {
 		*(bool *)ctx = true;
 		tree_end(pid);
 	}
@@ -892,6 +930,7 @@ encode_job(const struct job *job, struct tree *tree, uint8_t *buf, size_t cap)
 	j->state = (uint8_t)state_of(job, tree);
 	j->age_us = clock_now() - job->started;
 	j->detached = job->log != NULL;
+	j->terminal = job->pipes.terminal;
 	j->user = wire_string(job->user);
 	j->command = (struct wire_bytes){ (const uint8_t *)job->command,
 	    job->command_len };

@@ -28,6 +28,7 @@ struct job {
 	uint32_t flags;			/* of EXEC */
 	pid_t init, leader;
 	uint32_t uid;
+	uint16_t rows, columns;		/* asked for before it began */
 	int core;			/* our socket to the init, -1: closed */
 	size_t slot;
 	bool begun;			/* INIT_START came */

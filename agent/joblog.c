@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "clock.h"
 
@@ -94,11 +93,11 @@ peek(const struct joblog *log, const struct ring *ring, uint64_t *at,
 
 /* Take what the stream has; nobody waits for it, so it never fills up. */
 static void
-fill(struct joblog *log, struct ring *ring, int *fd)
+fill(struct joblog *log, struct ring *ring, struct pipes *pipes,
+    unsigned index)
 {
-	size_t start = (size_t)(ring->end % log->keep), len;
+	size_t start = (size_t)(ring->end % log->keep), len, n;
 	void *bytes;
-	ssize_t n;
 
 	if (ring->bytes == NULL) {
 		/* Its pages come only as they are used. */
@@ -111,12 +110,9 @@ fill(struct joblog *log, struct ring *ring, int *fd)
 		ring->bytes = bytes;
 	}
 	len = log->keep - start;
-	n = read(*fd, ring->bytes + start, len < READ_MAX ? len : READ_MAX);
-	if (n > 0) {
-		ring->end += (uint64_t)n;
-	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-		close_fd(fd);
-	}
+	n = pipes_read(pipes, index, ring->bytes + start,
+	    len < READ_MAX ? len : READ_MAX);
+	ring->end += n;
 }
 
 /* ---- readers ---------------------------------------------------------- */
@@ -338,12 +334,17 @@ void
 joblog_interest(struct job *job, struct pollset *set)
 {
 	struct joblog *log = job->log;
+	uint64_t dry = 0;
 	struct list *l;
 	unsigned i;
 
 	for (i = 0; i < 2; i++) {
 		log->ring[i].slot = pollset_add(set, job->pipes.out[i],
 		    POLLIN);
+	}
+	if (!list_empty(&log->readers) && job->finished &&
+	    !pipes_dry(&job->pipes, clock_now(), &dry)) {
+		pollset_wake(set, dry);
 	}
 	for (l = log->readers.next; l != &log->readers; l = l->next) {
 		pipes_interest(&LIST_OF(l, struct reader, link)->feed, set);
@@ -354,7 +355,8 @@ joblog_interest(struct job *job, struct pollset *set)
 static bool
 through(const struct reader *r)
 {
-	const struct job *job = r->job;
+	struct job *job = r->job;
+	uint64_t wake;
 	unsigned i;
 
 	for (i = 0; i < 2; i++) {
@@ -366,8 +368,7 @@ through(const struct reader *r)
 		}
 	}
 	return !(r->flags & WIRE_ATTACH_FOLLOW) || (job->finished &&
-	    pipes_dry((struct pipes *)(uintptr_t)&job->pipes, clock_now(),
-	    &(uint64_t){ 0 }));
+	    pipes_dry(&job->pipes, clock_now(), &wake));
 }
 
 void
@@ -381,8 +382,7 @@ joblog_run(struct job *job, const struct pollset *set)
 
 	for (i = 0; i < 2; i++) {
 		if (pollset_ready(set, log->ring[i].slot) != 0) {
-			job->pipes.quiet = clock_now();
-			fill(log, &log->ring[i], &job->pipes.out[i]);
+			fill(log, &log->ring[i], &job->pipes, i);
 		}
 	}
 	for (l = log->readers.next; l != &log->readers; l = next) {

@@ -163,51 +163,96 @@ pipes_tell(struct pipes *p, uint64_t now)
 }
 
 size_t
-pipes_pull(struct pipes *p, unsigned index, uint8_t *buf, size_t max)
+pipes_read(struct pipes *p, unsigned index, uint8_t *buf, size_t max)
 {
-	ssize_t n;
+	uint64_t n = 0;
+	ssize_t got;
 
 	if (p->out[index] == -1) {
 		return 0;
 	}
 	do {
-		n = read(p->out[index], buf, max);
-	} while (n == -1 && errno == EINTR);
-	if (n > 0) {
+		got = read(p->out[index], buf, max);
+	} while (got == -1 && errno == EINTR);
+	if (got > 0) {
+		n = (uint64_t)got;
+		p->owed[index] -= n < p->owed[index] ? n : p->owed[index];
 		p->quiet = clock_now();
-		return (size_t)n;
+	} else if (got == 0 || errno != EAGAIN) {
+		/* A terminal without slaves says EIO. */
+		close_fd(&p->out[index]);
 	}
-	/* A terminal without slaves says EIO. */
-	if (n == 0 || errno != EAGAIN) {
-		pipes_unwanted(p, index);
-	}
-	return 0;
+	return (size_t)n;
 }
 
-static bool
-empty(int fd)
+size_t
+pipes_pull(struct pipes *p, unsigned index, uint8_t *buf, size_t max)
+{
+	bool open = p->out[index] != -1;
+	size_t n = pipes_read(p, index, buf, max);
+
+	if (open && p->out[index] == -1) {
+		pipes_unwanted(p, index);
+	}
+	return n;
+}
+
+static unsigned
+waiting(int fd)
 {
 	int n = 0;
 
-	return fd == -1 || ioctl(fd, FIONREAD, &n) == -1 || n == 0;
+	return fd == -1 || ioctl(fd, FIONREAD, &n) == -1 || n < 0 ? 0 :
+	    (unsigned)n;
+}
+
+void
+pipes_over(struct pipes *p)
+{
+	unsigned i;
+
+	p->over_at = p->quiet = clock_now();
+	for (i = 0; i < 2; i++) {
+		p->owed[i] = waiting(p->out[i]);
+	}
+}
+
+/* Someone else holds an end; is the process's own output out? */
+static bool
+settled(const struct pipes *p, uint64_t now)
+{
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		if (p->out[i] != -1 && p->owed[i] > 0) {
+			return false;
+		}
+	}
+	if (p->req == NULL || now >= p->over_at + PIPES_HELD_MS * CLOCK_MS) {
+		return true;
+	}
+	return waiting(p->out[0]) == 0 && waiting(p->out[1]) == 0 &&
+	    !p->req->out[0].ready && !p->req->out[1].ready;
 }
 
 bool
 pipes_dry(struct pipes *p, uint64_t now, uint64_t *wake)
 {
+	uint64_t until = p->over_at + PIPES_HELD_MS * CLOCK_MS;
+
 	if (p->out[0] == -1 && p->out[1] == -1) {
 		return true;
 	}
-	*wake = p->quiet + PIPES_DRAIN_MS * CLOCK_MS;
-	if (now < *wake) {
-		return false;
+	if (p->quiet + PIPES_DRAIN_MS * CLOCK_MS < until) {
+		until = p->quiet + PIPES_DRAIN_MS * CLOCK_MS;
 	}
-	if (p->req == NULL || (empty(p->out[0]) && empty(p->out[1]) &&
-	    !p->req->out[0].ready && !p->req->out[1].ready)) {
-		return true;
+	if (now >= until) {
+		if (settled(p, now)) {
+			return true;
+		}
+		until = now + PIPES_DRAIN_MS * CLOCK_MS;
 	}
-	p->quiet = now;
-	*wake = now + PIPES_DRAIN_MS * CLOCK_MS;
+	*wake = until;
 	return false;
 }
 

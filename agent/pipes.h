@@ -13,6 +13,7 @@
 #include "session.h"
 
 #define PIPES_DRAIN_MS 200u		/* a held pipe is quiet this long */
+#define PIPES_HELD_MS 800u		/* at most, though it is not quiet */
 #define PIPES_EOF_MS 5u			/* from a pipe's end to its EOF frame */
 #define PIPES_DRAINS 1024u		/* pipes of detached children */
 
@@ -22,6 +23,8 @@ struct pipes {
 	bool awaited;			/* they are not there yet */
 	bool terminal;
 	uint64_t quiet, eof_at, in_bytes;
+	uint64_t over_at;		/* of the process, 0: it lives */
+	uint64_t owed[2];		/* what it left in out[] then */
 	size_t slot_in, slot_out[2];
 };
 
@@ -38,6 +41,8 @@ size_t pipes_data(struct pipes *p, const uint8_t *data, size_t len);
 /* IN's end was reached and passed on: true once. */
 bool pipes_ended(struct pipes *p);
 size_t pipes_pull(struct pipes *p, unsigned index, uint8_t *buf, size_t max);
+/* The same without a request: read out[index]; it is closed at its end. */
+size_t pipes_read(struct pipes *p, unsigned index, uint8_t *buf, size_t max);
 void pipes_unwanted(struct pipes *p, unsigned index);
 
 void pipes_interest(struct pipes *p, struct pollset *set);
@@ -45,10 +50,13 @@ void pipes_interest(struct pipes *p, struct pollset *set);
 bool pipes_run(struct pipes *p, const struct pollset *set);
 /* Tell the ends of flows that outlive their pipe. */
 void pipes_tell(struct pipes *p, uint64_t now);
+/* The process is over: what it wrote and is still in its pipes is owed. */
+void pipes_over(struct pipes *p);
 /*
- * The process is over: whether everything it wrote itself has gone out, that
- * is both ends are closed, or someone else holds one and it has been empty
- * for a while.  If not, *wake says when to ask again.
+ * After that: whether everything it wrote itself has gone out, that
+ * is both ends are closed, or someone else holds one and what was owed has
+ * been read, and it has been empty for a while or that is long ago.  If not,
+ * *wake says when to ask again.
  */
 bool pipes_dry(struct pipes *p, uint64_t now, uint64_t *wake);
 

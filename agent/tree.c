@@ -338,6 +338,7 @@ tree_signal(int number)
 struct names {
 	char *out;
 	size_t used, cap;
+	bool (*skip)(pid_t pid);
 };
 
 static void
@@ -347,6 +348,9 @@ name_one(pid_t pid, void *ctx)
 	char comm[64], line[96];
 	size_t len;
 
+	if (names->skip != NULL && names->skip(pid)) {
+		return;
+	}
 	len = read_proc(pid, "comm", comm, sizeof(comm));
 	if (len > 0 && comm[len - 1] == '\n') {
 		comm[len - 1] = '\0';
@@ -360,9 +364,9 @@ name_one(pid_t pid, void *ctx)
 }
 
 size_t
-tree_names(char *out, size_t cap)
+tree_names(char *out, size_t cap, bool (*skip)(pid_t pid))
 {
-	struct names names = { out, 0, cap };
+	struct names names = { out, 0, cap, skip };
 
 	tree_children(name_one, &names);
 	return names.used;

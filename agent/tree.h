@@ -58,7 +58,10 @@ unsigned tree_mark(struct tree *tree, pid_t root);
  */
 void tree_signal(int number);
 
-/* "PID NAME" and NUL for each child left; the bytes used of out[cap]. */
-size_t tree_names(char *out, size_t cap);
+/*
+ * "PID NAME" and NUL for each child left that skip does not know (NULL: all);
+ * the bytes used of out[cap].
+ */
+size_t tree_names(char *out, size_t cap, bool (*skip)(pid_t pid));
 
 #endif

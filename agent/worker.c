@@ -382,7 +382,7 @@ workers_reaped(pid_t pid)
 
 	if (w != NULL) {
 		w->exited = true;
-		w->pipes.quiet = clock_now();
+		pipes_over(&w->pipes);
 	}
 	return w != NULL;
 }
