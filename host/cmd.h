@@ -18,6 +18,12 @@ enum cmd_status {
 };
 
 int cmd_exec(int argc, char **argv);
+int cmd_shell(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_kill(int argc, char **argv);
+int cmd_wait(int argc, char **argv);
+int cmd_logs(int argc, char **argv);
+int cmd_attach(int argc, char **argv);
 int cmd_cp(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "interrupt.h"
+#include "jobspec.h"
 #include "options.h"
 #include "progress.h"
 #include "run.h"
@@ -19,7 +20,8 @@
 #include "target.h"
 
 static const char usage[] =
-"usage: sandmux cp SRC DST\n"
+"usage: sandmux cp [-u USER] SRC DST\n"
+"  -u, --user NAME|UID[:GROUP|GID]  with this user's rights in the target\n"
 "One of them is TARGET:PATH, the other a local file or - (stdin, stdout).\n"
 "A local name with a colon is written with a slash: ./NAME.\n"
 "Exit status: 0, 1 failed, 2 usage, 128+N after signal N.\n";
@@ -27,13 +29,14 @@ static const char usage[] =
 static const struct options_entry table[] = {
 	{ 'h', "help", OPTIONS_FLAG },
 	{ 'r', "recursive", OPTIONS_LATER },
-	{ 'u', "user", OPTIONS_LATER },
+	{ 'u', "user", OPTIONS_VALUE },
 	OPTIONS_LAST
 };
 
 struct copy {
 	struct target_operand from, to;
 	char target[TARGET_TEXT_MAX];
+	struct wire_bytes user;		/* empty: the target's own */
 	char base[NAME_MAX + 1];	/* the source's, empty: none */
 	struct sink sink;		/* of a download to a file */
 	struct stdfd file;		/* bytes come from or go to this */
@@ -56,11 +59,19 @@ parse(struct copy *c, int argc, char **argv, struct error *error)
 {
 	struct options options = { .argc = argc, .argv = argv,
 	    .table = table };
-	int id = options_next(&options, error);
+	int id;
 
-	c->help = id == 'h';
-	if (id != 0) {
-		return id < 0 ? -1 : 0;
+	while ((id = options_next(&options, error)) > 0) {
+		if (id == 'h') {
+			c->help = true;
+			return 0;
+		}
+		if (jobspec_user(options.value, &c->user, error) < 0) {
+			return -1;
+		}
+	}
+	if (id < 0) {
+		return -1;
 	}
 	if (argc - options.at != 2) {
 		return wrong(error, "it takes two operands, SRC and DST; see "
@@ -241,6 +252,7 @@ upload(struct copy *c, struct error *error)
 		return CMD_FAILED;
 	}
 	msg.u.put.mode = c->mode;
+	msg.u.put.user = c->user;
 	msg.u.put.path = wire_string(c->to.path);
 	msg.u.put.name = wire_string(c->base);
 	carry(c, &msg, &end);
@@ -261,6 +273,7 @@ download(struct copy *c, struct error *error)
 	mode_t mode = 0666;
 	int status = CMD_OK;
 
+	msg.u.get.user = c->user;
 	msg.u.get.path = wire_string(c->from.path);
 	carry(c, &msg, &end);
 	if (end.info != NULL && wire_decode(end.info, end.info_len,

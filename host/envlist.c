@@ -195,3 +195,25 @@ envlist_file(struct envlist *env, const char *path, struct error *error)
 	free(data);
 	return rc;
 }
+
+static bool
+has(const struct items *items, const char *name)
+{
+	struct wire_list list = items_list(items);
+	struct wire_bytes item;
+	size_t len = strlen(name);
+
+	while (wire_next(&list, &item)) {
+		if (item.len >= len && memcmp(item.at, name, len) == 0 &&
+		    (item.len == len || item.at[len] == '=')) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+envlist_names(const struct envlist *env, const char *name)
+{
+	return has(&env->set, name) || has(&env->unset, name);
+}

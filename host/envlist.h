@@ -35,4 +35,7 @@ int envlist_remove(struct envlist *env, const char *name,
  */
 int envlist_file(struct envlist *env, const char *path, struct error *error);
 
+/* Whether it sets or unsets name. */
+bool envlist_names(const struct envlist *env, const char *name);
+
 #endif

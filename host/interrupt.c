@@ -24,23 +24,15 @@ on_signal(int number)
 	errno = saved;
 }
 
-int
-interrupt_init(void)
+static int
+catch(const int *numbers, size_t count)
 {
-	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 	struct sigaction action = { .sa_handler = on_signal }, old;
 	size_t i;
 
-	if (ends[0] >= 0) {
-		return 0;
-	}
-	if (system_pipe(ends) < 0 || system_nonblock(ends[0], 1) < 0 ||
-	    system_nonblock(ends[1], 1) < 0) {
-		return -1;
-	}
 	sigemptyset(&action.sa_mask);
 	/* Without SA_RESTART: a blocked write to a terminal must end too. */
-	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+	for (i = 0; i < count; i++) {
 		if (sigaction(numbers[i], NULL, &old) < 0) {
 			return -1;
 		}
@@ -50,6 +42,29 @@ interrupt_init(void)
 		}
 	}
 	return 0;
+}
+
+int
+interrupt_init(void)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+
+	if (ends[0] >= 0) {
+		return 0;
+	}
+	if (system_pipe(ends) < 0 || system_nonblock(ends[0], 1) < 0 ||
+	    system_nonblock(ends[1], 1) < 0) {
+		return -1;
+	}
+	return catch(numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+int
+interrupt_terminal(void)
+{
+	static const int numbers[] = { SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT };
+
+	return catch(numbers, sizeof(numbers) / sizeof(numbers[0]));
 }
 
 int

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * interrupt.h - SIGINT, SIGTERM and SIGHUP as bytes on a pipe; SIGPIPE.
+ * interrupt.h - SIGINT, SIGTERM, SIGHUP and others as bytes on a pipe; SIGPIPE.
  *
  * For the client's commands that have something to cancel or to remove.  A
  * signal that was ignored at the start stays ignored (nohup, and jobs in the
@@ -11,6 +11,12 @@
 
 /* Install the handlers, once; 0, or -1 with errno. */
 int interrupt_init(void);
+
+/*
+ * Besides those SIGQUIT, SIGWINCH, SIGTSTP and SIGCONT, for one that shows a
+ * job's terminal on the user's; after interrupt_init().  0, or -1 with errno.
+ */
+int interrupt_terminal(void);
 
 /* To poll for input; -1 before interrupt_init(). */
 int interrupt_fd(void);

@@ -4,11 +4,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 #include "quote.h"
+#include "words.h"
 
 #define OPTIONS_FAR 99u
 #define OPTIONS_WORD 32u
+#define OPTIONS_SIGNALS 64u		/* Linux has no higher number */
 
 unsigned
 options_distance(const char *a, const char *b)
@@ -37,6 +40,13 @@ options_distance(const char *a, const char *b)
 	return row[m];
 }
 
+/* One that can be given. */
+static bool
+usable(const struct options_entry *entry)
+{
+	return entry->kind == OPTIONS_FLAG || entry->kind == OPTIONS_VALUE;
+}
+
 static bool
 is_last(const struct options_entry *entry)
 {
@@ -52,7 +62,7 @@ nearest(const struct options_entry *table, const char *name)
 	unsigned distance, best = (unsigned)strlen(name) / 2 + 1;
 
 	for (entry = table; !is_last(entry); entry++) {
-		if (entry->name == NULL || entry->kind == OPTIONS_LATER) {
+		if (entry->name == NULL || !usable(entry)) {
 			continue;
 		}
 		distance = options_distance(name, entry->name);
@@ -95,7 +105,7 @@ unknown_short(const struct options *o, const char *at, struct error *error)
 
 	quote_bytes(shown, sizeof(shown), (const uint8_t *)at, 1);
 	for (entry = o->table; !is_last(entry); entry++) {
-		if (entry->id == other && entry->kind != OPTIONS_LATER) {
+		if (entry->id == other && usable(entry)) {
 			error_set(error, WIRE_STEP_USAGE, 0, "unknown option "
 			    "-%s; did you mean -%c?", shown, other);
 			return -1;
@@ -263,7 +273,7 @@ options_number(const char *text, const char *what, uint64_t max,
 
 	for (*value = 0; *at >= '0' && *at <= '9'; at++) {
 		digit = (uint64_t)(*at - '0');
-		if (*value > (max - digit) / 10) {
+		if (digit > max || *value > (max - digit) / 10) {
 			return bad_value(text, what, "in its range", error);
 		}
 		*value = *value * 10 + digit;
@@ -310,4 +320,58 @@ options_duration(const char *text, const char *what, uint64_t *ms,
 		}
 	}
 	return bad_value(text, what, want, error);
+}
+
+int
+options_size(const char *text, const char *what, uint64_t max,
+    uint64_t *bytes, struct error *error)
+{
+	static const char units[] = "bkmg";
+	size_t len = strlen(text);
+	unsigned shift = 0;
+	char digits[24];
+	const char *unit = len > 1 && text[len - 1] != '\0' ?
+	    strchr(units, text[len - 1] | 0x20) : NULL;
+
+	if (unit != NULL) {
+		shift = (unsigned)(unit - units) * 10;
+		len--;
+	}
+	if (len == 0 || len >= sizeof(digits) ||
+	    strspn(text, "0123456789") != len) {
+		return bad_value(text, what, "a size; write 65536, 64K, 10M "
+		    "or 1G", error);
+	}
+	memcpy(digits, text, len);
+	digits[len] = '\0';
+	if (options_number(digits, what, max >> shift, bytes, error) < 0) {
+		return -1;
+	}
+	*bytes <<= shift;
+	return 0;
+}
+
+int
+options_signal(const char *text, const char *what, unsigned *number,
+    struct error *error)
+{
+	const char *name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text;
+	uint64_t value;
+	unsigned i;
+
+	for (i = 1; i <= OPTIONS_SIGNALS; i++) {
+		if (words_signal(i) != NULL &&
+		    strcasecmp(words_signal(i) + 3, name) == 0) {
+			*number = i;
+			return 0;
+		}
+	}
+	if (text[0] == '\0' || strspn(text, "0123456789") != strlen(text) ||
+	    options_number(text, what, OPTIONS_SIGNALS, &value, error) < 0 ||
+	    value == 0) {
+		return bad_value(text, what, "a signal; write TERM, SIGTERM "
+		    "or a number from 1 to 64", error);
+	}
+	*number = (unsigned)value;
+	return 0;
 }

@@ -5,7 +5,8 @@
  * Options end at the first word that is none, or behind "--".  Short ones
  * combine ("-iw DIR"), values may be attached ("-wDIR", "-w=DIR",
  * "--workdir=DIR").  An option of a later version is refused by name, an
- * unknown one with the nearest that is known.
+ * unknown one with the nearest that is known.  The kinds of values that
+ * several commands take are read here too.
  */
 #ifndef OPTIONS_H
 #define OPTIONS_H
@@ -17,6 +18,8 @@
 enum options_kind {
 	OPTIONS_FLAG,			/* takes no value */
 	OPTIONS_VALUE,			/* takes one */
+	OPTIONS_REFUSED,		/* as a flag, =VALUE or not; the
+					 * command says why not */
 	OPTIONS_LATER			/* not in this version */
 };
 
@@ -58,6 +61,14 @@ int options_duration(const char *text, const char *what, uint64_t *ms,
 /* A decimal number up to max; likewise. */
 int options_number(const char *text, const char *what, uint64_t max,
     uint64_t *value, struct error *error);
+
+/* Bytes: "65536", "64K", "10M", "2G" (of 1024), at most max; likewise. */
+int options_size(const char *text, const char *what, uint64_t max,
+    uint64_t *bytes, struct error *error);
+
+/* "TERM", "SIGTERM" or a number, 1 to 64, into Linux's number; likewise. */
+int options_signal(const char *text, const char *what, unsigned *number,
+    struct error *error);
 
 /* How many edits turn a into b, at most 32 letters each; else 99. */
 unsigned options_distance(const char *a, const char *b);

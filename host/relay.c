@@ -258,6 +258,9 @@ catch_up(struct relay *relay)
 			session_signal(agent, number);
 		}
 	}
+	if (relay->resized) {
+		session_resize(agent, relay->rows, relay->columns);
+	}
 	for (i = 0; i < 2; i++) {
 		if (relay->unread[i]) {
 			session_drop(agent, i);

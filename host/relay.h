@@ -29,6 +29,8 @@ struct relay {
 	char *reply;			/* owned: the controller's own answer */
 	size_t reply_len, reply_sent;
 	uint64_t signals;		/* before the agent's opened */
+	uint16_t rows, columns;		/* likewise; resized: they count */
+	bool resized;
 	bool unread[2];			/* OUT, ERR: nobody reads */
 	bool pulling;			/* the client's session is in pull */
 	bool done;			/* the agent's result waits */

@@ -88,8 +88,7 @@ check(struct peer *peer, uint8_t kind, const struct wire *msg,
     enum wire_err err, struct error *error)
 {
 	if (err != WIRE_OK || msg->type != kind ||
-	    wire_class(kind) != WIRE_CLASS_BODY ||
-	    kind == WIRE_PROBE_INFO || kind == WIRE_FILE_INFO) {
+	    wire_class(kind) != WIRE_CLASS_BODY || kind >= WIRE_PROBE_INFO) {
 		error_set(error, WIRE_STEP_USAGE, 0, "%s request: %s",
 		    wire_name(kind), wire_err_text(err));
 	} else if (peer->refused) {
@@ -253,6 +252,10 @@ client_resize(void *ctx, struct session_request *req, unsigned rows,
 	(void)ctx;
 	if (relay != NULL && relay->agent != NULL) {
 		session_resize(relay->agent, rows, columns);
+	} else if (relay != NULL) {
+		relay->rows = (uint16_t)rows;
+		relay->columns = (uint16_t)columns;
+		relay->resized = true;
 	}
 }
 

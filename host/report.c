@@ -13,6 +13,8 @@
 #include "json.h"
 #include "words.h"
 
+#define REPORT_WALL_MAX UINT64_C(1000000000000000)	/* us: 31 years */
+
 /* Whether path is there and no regular file: then it is written into. */
 static bool
 special(const char *path)
@@ -84,13 +86,86 @@ add_error(struct json *json, const struct error *error)
 }
 
 static void
-add_all(struct json *json, const struct run_end *end, int status)
+add_number(struct json *json, const char *key, bool known, uint64_t value)
 {
-	json_object(json, NULL);
-	json_string(json, "outcome", words_outcome(end->complete ?
-	    end->outcome : WIRE_FAILED));
-	json_i64(json, "status", status);
-	if (end->complete && end->outcome == WIRE_EXITED) {
+	if (known) {
+		json_u64(json, key, value);
+	} else {
+		json_null(json, key);
+	}
+}
+
+static void
+add_seconds(struct json *json, const char *key, bool known, uint64_t us)
+{
+	if (known) {
+		json_double(json, key, (double)us / 1e6);
+	} else {
+		json_null(json, key);
+	}
+}
+
+/* a times b, or the most there is: the numbers are an agent's. */
+static uint64_t
+product(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+static void
+add_survivors(struct json *json, struct wire_list list)
+{
+	struct wire_bytes item;
+
+	json_array(json, "survivors");
+	while (wire_next(&list, &item)) {
+		json_bytes(json, NULL, item.at, item.len);
+	}
+	json_end_array(json);
+}
+
+/* What EXEC_INFO says; without one the members are null. */
+static void
+add_info(struct json *json, const struct run_end *end)
+{
+	struct wire_exec_info info = { 0 };
+	bool known = run_exec_info(end, &info);
+
+	add_number(json, "job", known, info.job);
+	add_number(json, "uid", known, info.uid);
+	add_seconds(json, "user_seconds", known, info.user_us);
+	add_seconds(json, "system_seconds", known, info.system_us);
+	add_number(json, "read_bytes", known, product(info.read_blocks, 512));
+	add_number(json, "written_bytes", known,
+	    product(info.written_blocks, 512));
+	add_number(json, "peak_rss_bytes", known,
+	    product(info.peak_kib, 1024));
+	if ((info.flags & WIRE_EXEC_CWD_FELL_BACK) != 0) {
+		json_bytes(json, "cwd", info.cwd.at, info.cwd.len);
+	} else {
+		json_null(json, "cwd");
+	}
+	add_survivors(json, info.survivors);
+}
+
+static bool
+running(const struct run_end *end)
+{
+	struct wire_exec_info info;
+
+	return end->complete && end->outcome == WIRE_EXITED &&
+	    run_exec_info(end, &info) &&
+	    (info.flags & WIRE_EXEC_RUNNING) != 0;
+}
+
+static void
+add_outcome(struct json *json, const struct run_end *end)
+{
+	bool runs = running(end);
+
+	json_string(json, "outcome", runs ? "running" :
+	    words_outcome(end->complete ? end->outcome : WIRE_FAILED));
+	if (end->complete && end->outcome == WIRE_EXITED && !runs) {
 		json_i64(json, "code", end->code);
 	} else {
 		json_null(json, "code");
@@ -102,15 +177,41 @@ add_all(struct json *json, const struct run_end *end, int status)
 	}
 	json_bool(json, "timed_out", end->complete &&
 	    end->outcome == WIRE_TIMED_OUT);
+}
+
+static void
+add_stream(struct json *json, const char *key, const struct clip *clip)
+{
+	json_object(json, key);
+	json_u64(json, "bytes", clip->seen);
+	json_u64(json, "shown", clip->shown);
+	json_bool(json, "truncated", clip_cut(clip));
+	json_end_object(json);
+}
+
+static void
+add_all(struct json *json, const struct attend *a, int status)
+{
+	const struct run_end *end = &a->end;
+
+	json_object(json, NULL);
+	add_outcome(json, end);
+	json_i64(json, "status", status);
 	add_error(json, &end->error);
 	json_object(json, "bytes");
 	json_u64(json, "stdin", end->in);
 	json_u64(json, "stdout", end->out);
 	json_u64(json, "stderr", end->err);
 	json_end_object(json);
-	json_double(json, "wall_ms", (double)end->wall_us / 1000);
+	add_stream(json, "stdout", &a->clip[0]);
+	add_stream(json, "stderr", &a->clip[1]);
+	json_bool(json, "over_limit", a->over_limit);
+	/* An agent's number; one that no lifetime has must not hide the rest. */
+	json_double(json, "wall_ms", end->wall_us > REPORT_WALL_MAX ? 0 :
+	    (double)end->wall_us / 1000);
 	json_bool(json, "new_agent", end->new_agent);
 	json_bool(json, "detached", end->detached);
+	add_info(json, end);
 	json_end_object(json);
 }
 
@@ -168,13 +269,13 @@ store(const char *path, const char *text)
 }
 
 int
-report_write(const char *path, const struct run_end *end, int status,
-    struct error *error)
+report_write(const struct attend *a, int status, struct error *error)
 {
+	const char *path = a->json;
 	struct json json = { 0 };
 	int rc;
 
-	add_all(&json, end, status);
+	add_all(&json, a, status);
 	if (json_text(&json) == NULL) {
 		errno = ENOMEM;
 		rc = failed(error, path);

@@ -2,10 +2,12 @@
 #include "run.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "interrupt.h"
+#include "tty.h"
 #include "words.h"
 
 /* Something here failed: the job is cancelled by our going away. */
@@ -16,6 +18,15 @@ give_up(struct run *run, enum wire_step step, const char *name)
 		error_set(&run->end->error, step, errno, "%s", name);
 		run->over = true;
 	}
+}
+
+/* The user wants out, whatever becomes of the request. */
+static void
+leave(struct run *run, int number)
+{
+	run->end->signal = number;
+	error_set(&run->end->error, WIRE_STEP_LINK, 0, "left by a signal");
+	run->over = true;
 }
 
 static ssize_t
@@ -52,6 +63,7 @@ deliver(struct run *run, unsigned index, const uint8_t *data, size_t len)
 		}
 		if (n < 0) {
 			if (errno == EPIPE) {
+				tty_restore();
 				interrupt_broken_pipe();
 			}
 			give_up(run, WIRE_STEP_WRITE, flow->name);
@@ -92,6 +104,9 @@ on_pull(void *ctx, struct session_request *req, unsigned index, uint8_t *buf,
 		return 0;
 	}
 	n = move(&run->in, buf, max, false);
+	if (n > 0 && run->raw && tty_leaves(buf, (size_t)n)) {
+		leave(run, SIGINT);
+	}
 	if (n > 0) {
 		return (size_t)n;
 	}
@@ -215,6 +230,40 @@ undelivered(const struct run *run)
 }
 
 static void
+resize(struct run *run)
+{
+	unsigned rows, columns;
+
+	if (run->terminal && tty_size(&rows, &columns)) {
+		session_resize(run->req, rows, columns);
+	}
+}
+
+static void
+on_signal(struct run *run, int number)
+{
+	switch (number) {
+	case SIGTSTP:
+		tty_stop();
+		break;
+	case SIGCONT:
+		tty_continue();
+		break;
+	case SIGWINCH:
+		break;
+	default:
+		if (run->leave || run->signals++ > 0) {
+			leave(run, number);
+		} else {
+			run->end->signal = number;
+			session_cancel(run->req);
+		}
+		return;
+	}
+	resize(run);
+}
+
+static void
 act(struct run *run, const struct pollset *set)
 {
 	unsigned i;
@@ -222,14 +271,7 @@ act(struct run *run, const struct pollset *set)
 
 	while (!run->over && pollset_ready(set, run->slot_signal) != 0 &&
 	    (number = interrupt_take()) != 0) {
-		run->end->signal = number;
-		if (run->signals++ > 0) {
-			error_set(&run->end->error, WIRE_STEP_LINK, 0,
-			    "a second signal");
-			run->over = true;
-			return;
-		}
-		session_cancel(run->req);
+		on_signal(run, number);
 	}
 	for (i = 0; i < 2; i++) {
 		if (pollset_ready(set, run->slot_out[i]) != 0) {
@@ -251,6 +293,12 @@ act(struct run *run, const struct pollset *set)
 }
 
 void
+run_cancel(struct run *run)
+{
+	session_cancel(run->req);
+}
+
+void
 run_ready(struct run *run)
 {
 	session_ready(run->req, 1);
@@ -269,6 +317,10 @@ run_request(struct run *run, const struct wire *msg, struct run_end *end)
 	run->signals = 0;
 	if (!run->over && run->has_in) {
 		run_ready(run);
+	}
+	/* EXEC has the first size in it. */
+	if (!run->over && msg->type == WIRE_ATTACH) {
+		resize(run);
 	}
 	while (!run->over) {
 		pollset_clear(&set);
@@ -296,6 +348,19 @@ run_end_free(struct run_end *end)
 
 /* ---- how it ended ---------------------------------------------------- */
 
+bool
+run_exec_info(const struct run_end *end, struct wire_exec_info *info)
+{
+	struct wire msg;
+
+	if (end->info == NULL || wire_decode(end->info, end->info_len,
+	    &msg) != WIRE_OK || msg.type != WIRE_EXEC_INFO) {
+		return false;
+	}
+	*info = msg.u.exec_info;
+	return true;
+}
+
 static int
 failed_status(const struct error *error)
 {
@@ -308,7 +373,12 @@ failed_status(const struct error *error)
 	case WIRE_STEP_STDIO:
 	case WIRE_STEP_CHDIR:
 	case WIRE_STEP_OPEN:
+	case WIRE_STEP_USER:
+	case WIRE_STEP_LIMIT:
+	case WIRE_STEP_PTY:
 		return RUN_NOT_STARTED;
+	case WIRE_STEP_JOB:
+		return RUN_NO_JOB;
 	default:
 		return RUN_UNREACHED;
 	}

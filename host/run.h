@@ -47,6 +47,9 @@ struct run {
 	struct run_flow in, out, err;
 	bool has_in;			/* in.fd or in.move is there */
 	bool catch;			/* interrupt.h: cancel on a signal */
+	bool leave;			/* a signal leaves at once instead */
+	bool terminal;			/* the job has one: pass sizes on */
+	bool raw;			/* in.fd is tty.h's */
 	/* Called each turn, may wake the loop (for progress); or NULL. */
 	void (*turn)(void *ctx, struct pollset *set);
 	void *ctx;
@@ -67,12 +70,18 @@ extern const struct session_events run_events;
  * 0 if end->complete.  run_end_free() frees what it holds.
  */
 int run_request(struct run *run, const struct wire *msg, struct run_end *end);
+/* In a move or turn: end the request; its result is still waited for. */
+void run_cancel(struct run *run);
 /* In a move of run.out: run.in has bytes again after EAGAIN. */
 void run_ready(struct run *run);
 void run_end_free(struct run_end *end);
 
+/* The EXEC_INFO that came with the result, borrowing from end; false: none. */
+bool run_exec_info(const struct run_end *end, struct wire_exec_info *info);
+
 /* exec's exit statuses beyond the command's own. */
 enum run_status {
+	RUN_NO_JOB = 1,			/* of commands that name a job */
 	RUN_TIMED_OUT = 124,
 	RUN_UNREACHED = 125,
 	RUN_NOT_STARTED = 126,

@@ -174,7 +174,12 @@ static const struct {
 	    "%s" },
 	[WIRE_STEP_SHUTDOWN] = { "shutdown", "stopped by `sandmux stop`: %s" },
 	[WIRE_STEP_WAIT] = { "wait", "the command's end could not be learned, "
-	    "outcome unknown: %s" }
+	    "outcome unknown: %s" },
+	[WIRE_STEP_USER] = { "user", "%s" },
+	[WIRE_STEP_SWITCH] = { "switch", "user unsupported: %s" },
+	[WIRE_STEP_LIMIT] = { "limit", "cannot set the limit %s" },
+	[WIRE_STEP_PTY] = { "pty", "cannot make a terminal: %s" },
+	[WIRE_STEP_JOB] = { "job", "%s" }
 };
 
 /* What to try, by step and errno (0: whatever it is). */
@@ -197,6 +202,9 @@ static const struct {
 	{ WIRE_STEP_WRITE, 28, "free space in the target" },
 	{ WIRE_STEP_LINK, 0, "what it did is not known; the next command "
 	    "uses a new link" },
+	{ WIRE_STEP_SWITCH, 0, "leave -u out to run as the target's own user, "
+	    "or give the container the capability" },
+	{ WIRE_STEP_JOB, 0, "`sandmux ps` shows the jobs" },
 	{ WIRE_STEP_UNTRUSTED, 0, "treat the sandbox as lost, or leave out "
 	    "--require-same-agent" }
 };

@@ -8,7 +8,11 @@ import struct
 import threading
 
 OPEN, DATA, CREDIT, EOF, RESULT, CANCEL, LOG = 16, 17, 18, 19, 22, 23, 24
+SIGNAL, RESIZE = 20, 21
 HELLO, WELCOME = 32, 33
+EXEC, PUT, GET, JOBS, KILL, ATTACH = 64, 65, 66, 69, 70, 71
+EXEC_INFO, JOB = 98, 99
+MAX64 = (1 << 64) - 1
 
 
 def f(data):
@@ -28,6 +32,71 @@ def result(request, outcome=0, code=0, step=0, error=0, out=0, err=0,
            text=b"", info=b"", taken=0):
     return struct.pack(">BIBiBIQQQQBB", RESULT, request, outcome, code, step,
                        error, taken, out, err, 1000, 0, 0) + f(text) + f(info)
+
+
+def exec_info(job=1, flags=0, uid=0, user_us=0, system_us=0, read=0,
+              written=0, peak=0, out_from=0, err_from=0, cwd=b"",
+              survivors=()):
+    return struct.pack(">BIIIQQQQQQQ", EXEC_INFO, job, flags, uid, user_us,
+                       system_us, read, written, peak, out_from,
+                       err_from) + f(cwd) + items(survivors)
+
+
+def job(number=1, state=0, outcome=0, code=0, uid=0, pid=1, processes=1,
+        age_us=0, cpu_us=0, detached=0, terminal=0, user=b"",
+        command=b"sleep 9"):
+    """As it stands in JOBS' answer."""
+    return f(struct.pack(">BIBBiIIIQQBB", JOB, number, state, outcome, code,
+                         uid, pid, processes, age_us, cpu_us, detached,
+                         terminal) + f(user) + f(command))
+
+
+def items(things):
+    things = list(things)
+    return f(struct.pack(">I", len(things)) + b"".join(map(f, things)))
+
+
+class Body:
+    """A request's body, field by field."""
+
+    def __init__(self, raw):
+        self.rest = raw
+        self.kind, = self.take(">B")
+        fields = {
+            EXEC: [("flags", ">I"), ("timeout_ms", ">Q"), ("grace_ms", ">I"),
+                   ("rows", ">H"), ("columns", ">H"), ("umask", ">I"),
+                   ("nice", ">i"), ("keep", ">I"), ("user", f), ("cwd", f),
+                   ("argv", items), ("env", items), ("unset", items),
+                   ("limits", items)],
+            PUT: [("mode", ">I"), ("user", f), ("path", f), ("name", f)],
+            GET: [("user", f), ("path", f)],
+            JOBS: [("unused", ">B")],
+            KILL: [("job", ">I"), ("signal", ">B")],
+            ATTACH: [("job", ">I"), ("flags", ">I"), ("out", ">Q"),
+                     ("err", ">Q")],
+        }[self.kind]
+        for name, form in fields:
+            setattr(self, name, self.bytes() if form is f else
+                    self.list() if form is items else self.take(form)[0])
+        assert self.rest == b""
+
+    def take(self, form):
+        n = struct.calcsize(form)
+        head, self.rest = self.rest[:n], self.rest[n:]
+        return struct.unpack(form, head)
+
+    def bytes(self):
+        n, = self.take(">I")
+        head, self.rest = self.rest[:n], self.rest[n:]
+        return head
+
+    def list(self):
+        inner = Body.__new__(Body)
+        inner.rest = self.bytes()
+        count, = inner.take(">I")
+        found = [inner.bytes() for _ in range(count)]
+        assert inner.rest == b""
+        return found
 
 
 class Hello:
@@ -83,6 +152,23 @@ class Connection:
             frame = self.read()
             if frame is None or frame[0] == OPEN:
                 return struct.unpack(">I", frame[1:5])[0] if frame else None
+
+    def request(self):
+        """The next request: its id and its Body.  What came before the
+        body was complete is in self.early."""
+        number, size, got = None, 0, b""
+        self.early = []
+        while number is None or len(got) < size:
+            frame = self.read()
+            if frame is None:
+                return None, None
+            if frame[0] == OPEN:
+                number, _, size = struct.unpack(">IBI", frame[1:10])
+            elif frame[0] == DATA and frame[5] == 0:
+                got += frame[14:]
+            else:
+                self.early.append(frame)
+        return number, Body(got)
 
     def drain(self):
         try:

@@ -129,7 +129,7 @@ def test_stdin_into_a_directory(sandmux, box):
     (["nosuch:x", "b"], 2, "./NAME"),
     (["podman:x:/y", "b"], 2, "not reached"),
     (["-r", "a", "local:/b"], 2, "not in this version"),
-    (["-u", "x", "a", "local:/b"], 2, "not in this version"),
+    (["-u", "", "a", "local:/b"], 2, "-u"),
     (["/nowhere/a", "local:/tmp/b"], 1, "/nowhere/a"),
     (["/", "local:/tmp/b"], 1, "EISDIR"),
     (["local:/nowhere/a", "/tmp/sandmux-no"], 1, "/nowhere/a"),

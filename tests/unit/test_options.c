@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { LONG = 256, FILE_ID, LATE };
+enum { LONG = 256, FILE_ID, LATE, NEVER };
 
 static const struct options_entry table[] = {
 	{ 'i', "interactive", OPTIONS_FLAG },
@@ -19,6 +19,7 @@ static const struct options_entry table[] = {
 	{ FILE_ID, "file", OPTIONS_VALUE },
 	{ 'u', "user", OPTIONS_LATER },
 	{ LATE, "late", OPTIONS_LATER },
+	{ NEVER, "never", OPTIONS_REFUSED },
 	OPTIONS_LAST
 };
 
@@ -84,6 +85,8 @@ test_grammar(void **state)
 		{ "-i -- -- a", "i ! -- a" },
 		{ "- a", "! - a" },
 		{ "-j", "j !" },
+		{ "--never a", "259 ! a" },
+		{ "--never=x a", "259=x ! a" },
 	};
 	size_t i;
 
@@ -110,6 +113,7 @@ test_errors(void **state)
 		{ "--wrokdir=x", "did you mean --workdir?" },
 		{ "--long", "did you mean --long-flag?" },
 		{ "--interactiv", "did you mean --interactive?" },
+		{ "--nevr", "see sandmux cmd --help" },
 		{ "--zzzzzz", "see sandmux cmd --help" },
 		{ "-I", "unknown option -I; did you mean -i?" },
 		{ "-U", "see sandmux cmd --help" },
@@ -183,6 +187,80 @@ test_number(void **state)
 	assert_int_equal(options_number("", "-n", 10, &value, &error), -1);
 	assert_int_equal(options_number("-1", "-n", 10, &value, &error), -1);
 	assert_int_equal(options_number("1x", "-n", 10, &value, &error), -1);
+	assert_int_equal(options_number("9", "-n", 8, &value, &error), -1);
+	assert_int_equal(options_number("8", "-n", 8, &value, &error), 0);
+	assert_int_equal(options_number("1", "-n", 0, &value, &error), -1);
+}
+
+static void
+test_size(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t max, value;
+	} good[] = {
+		{ "0", 0, 0 }, { "7", 7, 7 }, { "7b", 7, 7 },
+		{ "1k", 1024, 1024 }, { "1K", 2047, 1024 },
+		{ "3M", UINT64_MAX, 3u << 20 }, { "2g", UINT64_MAX, 2u << 30 },
+		{ "17179869183G", UINT64_MAX, UINT64_C(17179869183) << 30 },
+		{ "18446744073709551615", UINT64_MAX, UINT64_MAX }
+	};
+	static const struct {
+		const char *text;
+		uint64_t max;
+	} bad[] = {
+		{ "", 9 }, { "k", 9 }, { "-1", 9 }, { "8", 7 },
+		{ "1k", 1023 }, { "2k", 2047 }, { "1.5k", 99999 },
+		{ "1kb", 99999 }, { "0x1", 9 }, { " 1", 9 }, { "1T", UINT64_MAX },
+		{ "17179869184G", UINT64_MAX },
+		{ "18446744073709551616", UINT64_MAX },
+		{ "000000000000000000000000001", 9 }
+	};
+	struct error error;
+	uint64_t value;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_int_equal(options_size(good[i].text, "-s", good[i].max,
+		    &value, &error), 0);
+		assert_true(value == good[i].value);
+	}
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(options_size(bad[i].text, "-s", bad[i].max,
+		    &value, &error), -1);
+		assert_int_equal(error.step, WIRE_STEP_USAGE);
+	}
+}
+
+static void
+test_signal(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned number;
+	} good[] = {
+		{ "TERM", 15 }, { "SIGTERM", 15 }, { "sigkill", 9 },
+		{ "Hup", 1 }, { "15", 15 }, { "1", 1 }, { "64", 64 },
+		{ "sys", 31 }, { "SIGSTKFLT", 16 }
+	};
+	static const char *const bad[] = { "", "0", "65", "SIG", "-9", "9x",
+	    "TERMINATE", "SIGSIGTERM", "4294967305", "+9" };
+	struct error error;
+	unsigned number;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_int_equal(options_signal(good[i].text, "-s", &number,
+		    &error), 0);
+		assert_int_equal(number, good[i].number);
+	}
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(options_signal(bad[i], "-s", &number,
+		    &error), -1);
+		assert_int_equal(error.step, WIRE_STEP_USAGE);
+	}
 }
 
 static void
@@ -206,6 +284,8 @@ main(void)
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_duration),
 		cmocka_unit_test(test_number),
+		cmocka_unit_test(test_size),
+		cmocka_unit_test(test_signal),
 		cmocka_unit_test(test_distance),
 	};
 
