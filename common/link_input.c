@@ -14,7 +14,6 @@
 #define TURN_READS_TERMINAL 16u		/* each at most 4 KiB */
 #define ACK_STEP 65536u			/* bytes: an ACK at once */
 #define ACK_STEP_BRISK 16384u		/* the same while someone waits */
-#define ACK_LATE (5 * CLOCK_MS)
 
 _Static_assert(4 * ACK_STEP <= SESSION_CAP_MIN, "several steps in flight");
 _Static_assert(4 * ACK_STEP_BRISK <= SESSION_CAP_BRISK, "likewise");
@@ -268,6 +267,6 @@ link_receive(struct link *link)
 	    ACK_STEP_BRISK : ACK_STEP)) {
 		link->ack_due = true;
 	} else if (link->unacked > 0 && link->ack_at == CLOCK_NEVER) {
-		link->ack_at = clock_now() + ACK_LATE;
+		link->ack_at = clock_now() + SESSION_ACK_MS * CLOCK_MS;
 	}
 }

@@ -32,6 +32,7 @@
 #define SESSION_STORE_SMALL 2048u	/* frames of up to SESSION_SMALL */
 #define SESSION_SMALL 192u
 #define SESSION_CAP_MIN 262144u		/* bulk bytes in flight, at least */
+#define SESSION_ACK_MS 5u		/* the carrier acknowledges by then */
 #define SESSION_CAP_BRISK 65536u	/* the same while someone waits */
 #define SESSION_BRISK_MS 20u		/* after a flow with little to say */
 #define SESSION_BODY_MS 2000u		/* a body may stall while others wait */

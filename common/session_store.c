@@ -117,11 +117,16 @@ cap(const struct session *s)
 {
 	uint64_t rate = s->rate.now > s->rate.before ?
 	    s->rate.now : s->rate.before;
-	/* A quarter more than fits, so that a long link's cap can grow. */
-	uint64_t bytes = least_rtt(s) * rate / 800000u;
-	uint64_t least = session_brisk(s) ? SESSION_CAP_BRISK :
-	    SESSION_CAP_MIN;
+	uint64_t rtt = least_rtt(s), least = SESSION_CAP_MIN, bytes;
 
+	if (session_brisk(s)) {
+		/* An acknowledgement's own delay is no length of the link. */
+		rtt -= rtt < SESSION_ACK_MS * CLOCK_MS ? rtt :
+		    SESSION_ACK_MS * CLOCK_MS;
+		least = SESSION_CAP_BRISK;
+	}
+	/* A quarter more than fits, so that a long link's cap can grow. */
+	bytes = rtt * rate / 800000u;
 	return bytes > least ? bytes : least;
 }
 
