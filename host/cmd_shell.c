@@ -61,7 +61,7 @@ parse(struct jobspec *spec, int argc, char **argv, bool *help,
 		return -1;
 	}
 	spec->msg.flags |= WIRE_EXEC_TTY | WIRE_EXEC_STDIN;
-	jobspec_word(spec, "");		/* the agent finds the shell */
+	spec->msg.flags |= WIRE_EXEC_SHELL;	/* the agent finds it */
 	return jobspec_complete(spec, error);
 }
 
