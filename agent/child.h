@@ -40,7 +40,7 @@ void child_spec_free(struct child_spec *spec);
 void child_user_env(struct child_spec *spec, const struct user *user);
 
 /*
- * In the leader, maybe on a stack that is not its own (vfork): a session of
+ * In the leader, whose memory is still the init's: a session of
  * its own, stdio (in is the slave of a terminal with WIRE_EXEC_TTY), limits,
  * exec.  Returns only on failure: the step, with errno and *what set.
  */
