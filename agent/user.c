@@ -396,7 +396,7 @@ user_find_in(struct user *user, const char *spec, const char *passwd,
 	if (add_group(user, user->gid, error) == -1) {
 		return -1;
 	}
-	return user->known ? find_groups(user, NULL, group, error) : 0;
+	return user->known ? find_groups(user, &which, group, error) : 0;
 }
 
 int
