@@ -10,7 +10,7 @@ KINDS = {"K_U8": "u8", "K_U16": "u16", "K_U32": "u32", "K_U64": "u64",
          "K_PAD": "zeros"}
 # Messages whose struct in wire.h has another's name.
 SAME = {"probe": "empty", "echo": "empty", "stop": "empty",
-        "linkinfo": "empty"}
+        "linkinfo": "empty", "jobs": "empty"}
 
 
 def read(name):
