@@ -7,8 +7,10 @@
  * Takes lines on its stdin and answers each with one number: "run N": median
  * microseconds of N commands one after the other on one connection, "once N":
  * milliseconds of N commands all at once, each on a held connection of its
- * own.  A controller must be running: it starts none.
+ * own, "many N": commands a second when N in all are run, 64 at once.  A
+ * controller must be running: it starts none.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 #include "words.h"
 
 #define CLIENT_LOOP_MAX 256
+#define CLIENT_LOOP_MANY 64
 
 struct client_loop {
 	struct client *clients[CLIENT_LOOP_MAX];
@@ -28,6 +31,8 @@ struct client_loop {
 	struct items argv;
 	struct pollset set;
 	unsigned left;			/* results still to come */
+	unsigned more;			/* commands not started yet */
+	bool idle[CLIENT_LOOP_MAX];	/* these may start one */
 };
 
 static void
@@ -84,6 +89,7 @@ client_loop_result(void *ctx, struct session_request *req,
 		exit(1);
 	}
 	loop->left--;
+	loop->idle[(bool *)req->app - loop->idle] = true;
 	session_forget(req);
 }
 
@@ -121,19 +127,35 @@ client_loop_connect(struct client_loop *loop, unsigned count)
 	}
 }
 
-/* One request on each of count connections; wait for all their results. */
+/* A command on connection i, if there is one and it is idle. */
 static void
-client_loop_batch(struct client_loop *loop, unsigned count)
+client_loop_begin(struct client_loop *loop, unsigned i)
 {
+	struct session_request *req;
 	struct error error;
+
+	if (loop->more == 0 || !loop->idle[i]) {
+		return;
+	}
+	req = client_request(loop->clients[i], &loop->exec, &error);
+	if (req == NULL) {
+		client_loop_die(&error);
+	}
+	loop->more--;
+	loop->idle[i] = false;
+	req->app = &loop->idle[i];
+}
+
+/* That many commands, one at a time on each of count connections. */
+static void
+client_loop_batch(struct client_loop *loop, unsigned count, unsigned commands)
+{
 	unsigned i;
 
-	loop->left = count;
+	loop->left = loop->more = commands;
 	for (i = 0; i < count; i++) {
-		if (client_request(loop->clients[i], &loop->exec, &error) ==
-		    NULL) {
-			client_loop_die(&error);
-		}
+		loop->idle[i] = true;
+		client_loop_begin(loop, i);
 	}
 	while (loop->left > 0) {
 		pollset_clear(&loop->set);
@@ -149,6 +171,7 @@ client_loop_batch(struct client_loop *loop, unsigned count)
 				client_loop_die(client_error(
 				    loop->clients[i]));
 			}
+			client_loop_begin(loop, i);
 		}
 	}
 }
@@ -172,7 +195,7 @@ client_loop_run(struct client_loop *loop, unsigned count)
 	}
 	for (i = 0; i < count; i++) {
 		start = clock_now();
-		client_loop_batch(loop, 1);
+		client_loop_batch(loop, 1, 1);
 		times[i] = clock_now() - start;
 	}
 	qsort(times, count, sizeof(*times), client_loop_compare);
@@ -200,7 +223,7 @@ main(int argc, char *argv[])
 	loop.exec.u.exec.argv = items_list(&loop.argv);
 	loop.target = argv[1];
 	client_loop_connect(&loop, 1);
-	client_loop_batch(&loop, 1);
+	client_loop_batch(&loop, 1, 1);
 	printf("ready\n");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin) != NULL) {
@@ -210,10 +233,16 @@ main(int argc, char *argv[])
 		}
 		if (strcmp(word, "run") == 0) {
 			printf("%.1f\n", client_loop_run(&loop, count));
+		} else if (strcmp(word, "many") == 0) {
+			client_loop_connect(&loop, CLIENT_LOOP_MANY);
+			start = clock_now();
+			client_loop_batch(&loop, CLIENT_LOOP_MANY, count);
+			printf("%.1f\n", count * 1e6 /
+			    (double)(clock_now() - start));
 		} else {
 			client_loop_connect(&loop, count);
 			start = clock_now();
-			client_loop_batch(&loop, count);
+			client_loop_batch(&loop, count, count);
 			printf("%.3f\n", (double)(clock_now() - start) / 1e3);
 		}
 		fflush(stdout);

@@ -3,6 +3,7 @@
  * spawnloop.c - spawnloop N PROGRAM [ARG]...: the median microseconds of
  * starting a program and waiting for its end, N times, by nothing but
  * posix_spawn.  Runs inside a target: the floor of a command there.
+ * spawnloop -AT N PROGRAM [ARG]...: starts a second, with AT at once.
  */
 #include <spawn.h>
 #include <stdio.h>
@@ -30,6 +31,31 @@ spawnloop_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Starts a second of count in all, at of them at once. */
+static int
+spawnloop_many(int at, int count, char *argv[])
+{
+	double start = spawnloop_now();
+	int begun = 0, ended = 0, status;
+	pid_t pid;
+
+	while (ended < count) {
+		while (begun < count && begun - ended < at) {
+			if (posix_spawnp(&pid, argv[0], NULL, NULL, argv,
+			    environ) != 0) {
+				return 1;
+			}
+			begun++;
+		}
+		if (wait(&status) == -1 || status != 0) {
+			return 1;
+		}
+		ended++;
+	}
+	printf("%.1f\n", count * 1e6 / (spawnloop_now() - start));
+	return 0;
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -37,6 +63,9 @@ main(int argc, char *argv[])
 	double *times, start;
 	pid_t pid;
 
+	if (argc > 3 && count < 0) {
+		return spawnloop_many(-count, atoi(argv[2]), argv + 3);
+	}
 	if (count < 1) {
 		fprintf(stderr, "usage: spawnloop N PROGRAM [ARG]...\n");
 		return 2;
