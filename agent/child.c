@@ -248,21 +248,32 @@ child_close(int first, int last)
 	}
 }
 
-/* NAME=value in its place, or as one more: there is room. */
+/*
+ * NAME=value in its place, or as one more: there is room.  What the user's
+ * entry does not tell is no variable at all, least of all the agent's own.
+ */
 static void
 set_env(struct child_spec *spec, const char *name, const char *value)
 {
 	size_t len = strlen(name), i;
-	char *entry = malloc(len + strlen(value) + 2);
+	char *entry;
 
-	if (entry == NULL) {
-		return;
-	}
 	for (i = 0; i < spec->env_count; i++) {
 		if (strncmp(spec->envp[i], name, len) == 0 &&
 		    spec->envp[i][len] == '=') {
 			break;
 		}
+	}
+	if (value[0] == '\0') {
+		if (i < spec->env_count) {
+			spec->envp[i] = spec->envp[--spec->env_count];
+			spec->envp[spec->env_count] = NULL;
+		}
+		return;
+	}
+	entry = malloc(len + strlen(value) + 2);
+	if (entry == NULL) {
+		return;
 	}
 	memcpy(entry, name, len);
 	entry[len] = '=';
