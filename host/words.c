@@ -177,9 +177,9 @@ static const struct {
 	    "outcome unknown: %s" },
 	[WIRE_STEP_USER] = { "user", "%s" },
 	[WIRE_STEP_SWITCH] = { "switch", "user unsupported: %s" },
-	[WIRE_STEP_LIMIT] = { "limit", "cannot set the limit %s" },
+	[WIRE_STEP_LIMIT] = { "limit", "cannot set %s" },
 	[WIRE_STEP_PTY] = { "pty", "cannot make a terminal: %s" },
-	[WIRE_STEP_JOB] = { "job", "%s" }
+	[WIRE_STEP_JOB] = { "job", "job %s" }
 };
 
 /* What to try, by step and errno (0: whatever it is). */
@@ -204,7 +204,7 @@ static const struct {
 	    "uses a new link" },
 	{ WIRE_STEP_SWITCH, 0, "leave -u out to run as the target's own user, "
 	    "or give the container the capability" },
-	{ WIRE_STEP_JOB, 0, "`sandmux ps` shows the jobs" },
+	{ WIRE_STEP_JOB, 3, "`sandmux ps` shows the jobs" },
 	{ WIRE_STEP_UNTRUSTED, 0, "treat the sandbox as lost, or leave out "
 	    "--require-same-agent" }
 };

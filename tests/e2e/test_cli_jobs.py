@@ -240,7 +240,7 @@ def test_detach_without_a_job(fresh, fake):
      "passwd file\n"),
     (SWITCH, 1, b"CAP_SETUID is missing", 125, "user unsupported: CAP_SETUID "
      "is missing: operation not permitted (EPERM); leave -u out"),
-    (LIMIT, 1, b"nofile", 126, "cannot set the limit nofile"),
+    (LIMIT, 1, b"a resource limit", 126, "cannot set a resource limit: "),
     (PTY, 28, b"/dev/ptmx", 126, "cannot make a terminal: /dev/ptmx"),
 ])
 def test_steps(fresh, fake, step, error, text, status, words):
@@ -252,10 +252,10 @@ def test_steps(fresh, fake, step, error, text, status, words):
 
 @pytest.mark.parametrize("name", ["kill", "wait", "logs"])
 def test_no_such_job(fresh, fake, name):
-    fake(ends(outcome=FAILED, step=NO_JOB, text=b"there is no job 7"))
+    fake(ends(outcome=FAILED, step=NO_JOB, error=3, text=b"7"))
     done = fresh(name, "local", "7")
     assert done.returncode == 1
-    line(done, "there is no job 7", "sandmux ps")
+    line(done, "job 7: no such process", "sandmux ps")
 
 
 def test_notes(fresh, fake):
