@@ -251,8 +251,9 @@ status_of(const struct attend *a)
 	    end->outcome == WIRE_CANCELLED) {
 		return ATTEND_OVER_LIMIT;
 	}
-	if ((a->how & ATTEND_LOOK) != 0 && end->complete) {
-		return end->outcome == WIRE_FAILED ? CMD_FAILED : CMD_OK;
+	if ((a->how & ATTEND_LOOK) != 0 && end->complete &&
+	    end->outcome != WIRE_FAILED) {
+		return CMD_OK;
 	}
 	return run_exit_status(end);
 }

@@ -18,7 +18,7 @@ enum attend_how {
 	ATTEND_STDIN = 1,		/* pass stdin on */
 	ATTEND_TERMINAL = 2,		/* the job has a terminal */
 	ATTEND_LEAVE = 4,		/* a signal leaves, the job goes on */
-	ATTEND_LOOK = 8			/* its end is not ours: status 0 */
+	ATTEND_LOOK = 8			/* however it ends: status 0 */
 };
 
 struct attend {

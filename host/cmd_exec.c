@@ -257,7 +257,13 @@ carry(struct exec *e)
 
 	e->attend.target = e->spec.target;
 	e->attend.flags = e->spec.flags;
-	/* A detached job's stdin and terminal are for attach. */
+	/*
+	 * A detached job's stdin and terminal are for attach, its end is for
+	 * wait, even if it is over before the answer is here.
+	 */
+	if (detach) {
+		e->attend.how |= ATTEND_LOOK;
+	}
 	if (!detach && (msg.u.exec.flags & WIRE_EXEC_STDIN) != 0) {
 		e->attend.how |= ATTEND_STDIN;
 	}

@@ -43,5 +43,5 @@ cmd_logs(int argc, char **argv)
 	msg.u.attach.job = operands.job;
 	status = attend(&a, &msg);
 	attend_free(&a);
-	return status;
+	return status > RUN_SIGNAL || status == CMD_OK ? status : CMD_FAILED;
 }

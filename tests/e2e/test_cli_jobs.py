@@ -218,6 +218,15 @@ def test_detach_json(fresh, fake, tmp_path):
     assert (r["outcome"], r["code"], r["job"]) == ("running", None, 5)
 
 
+def test_detach_of_a_quick_one(fresh, fake, tmp_path):
+    """Its end is wait's to tell, even if it comes with the answer."""
+    fake(ends(code=7, info=exec_info(job=5)))
+    done = fresh("exec", "-d", "--json", str(tmp_path / "r"), "local", "x")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"5\n", b"")
+    r = json.loads((tmp_path / "r").read_text())
+    assert (r["outcome"], r["code"], r["status"]) == ("exited", 7, 0)
+
+
 def test_detach_that_does_not_start(fresh, fake):
     fake(ends(outcome=FAILED, step=7, error=2, text=b"frob"))
     done = fresh("exec", "-d", "local", "frob")
@@ -557,6 +566,13 @@ def test_logs(fresh, fake, words, flags):
     assert (bodies[0].job, bodies[0].flags, bodies[0].out) == (3, flags, 0)
 
 
+def test_logs_of_a_lost_controller(fresh, fake):
+    fake(lambda c, number, body: c.sock.close())
+    done = fresh("logs", "local", "3")
+    assert done.returncode == 1
+    line(done, "logs")
+
+
 def attaches(seen, **kw):
     """Say "ready", then read the request's frames into seen until EOF."""
     def answer(c, number, body):
@@ -633,3 +649,71 @@ def test_attach_to_a_terminal(fresh, fake):
     assert struct.unpack(">HH", sizes[0][5:]) == (33, 77)
     assert b"".join(s[14:] for s in seen if s and s[0] == DATA
                     )[:2] == b"\x03x"
+
+
+# ---- the whole of it, on `local` -----------------------------------------------
+
+def detached(sandmux, *words, opts=()):
+    done = sandmux("exec", "-d", *opts, "local", *words)
+    assert done.returncode == 0, done
+    return done.stdout.decode().strip()
+
+
+def test_detached_logs_wait(sandmux, tmp_path):
+    number = detached(sandmux, "sh", "-c", "echo o; echo e >&2; exit 6")
+    done = sandmux("logs", "-f", "local", number)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"o\n", b"e\n")
+    done = sandmux("wait", "--json", str(tmp_path / "r"), "local", number)
+    assert (done.returncode, done.stdout, done.stderr) == (6, b"", b"")
+    r = json.loads((tmp_path / "r").read_text())
+    assert (r["outcome"], r["code"], r["job"]) == ("exited", 6, int(number))
+    done = sandmux("wait", "local", number)     # nothing is kept of it
+    assert done.returncode == 1
+    line(done, f"job {number}: no such process")
+
+
+def test_detached_outlives_its_client(sandmux):
+    number = detached(sandmux, "sh", "-c", "sleep 0.5; echo late")
+    assert sandmux("logs", "local", number).stdout == b""
+    assert sandmux("logs", "-f", "local", number).stdout == b"late\n"
+    assert sandmux("wait", "local", number).returncode == 0
+
+
+def test_what_is_gone_is_said(sandmux):
+    number = detached(sandmux, "seq", "1", "20000", opts=["--log-size", "64K"])
+    done = sandmux("logs", "-f", "local", number)
+    whole = b"".join(b"%d\n" % i for i in range(1, 20001))
+    gone = len(whole) - len(done.stdout)
+    assert gone > 0 and whole.endswith(done.stdout)
+    line(done, f"stdout: the first {gone} bytes are gone")
+    assert sandmux("wait", "local", number).returncode == 0
+
+
+@pytest.mark.parametrize("words, status", [([], 143), (["-s", "KILL"], 137),
+                                           (["-s", "USR1"], 138)])
+def test_kill_a_detached_one(sandmux, words, status):
+    number = detached(sandmux, "sleep", "600")
+    assert sandmux("kill", *words, "local", number).returncode == 0
+    assert sandmux("wait", "local", number).returncode == status
+
+
+def test_ctrl_c_while_waiting(sandmux):
+    number = detached(sandmux, "sleep", "600")
+    waiting = sandmux.start("wait", "local", number)
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(0.5)
+    waiting.send_signal(signal.SIGINT)
+    waiting.communicate(timeout=20)
+    assert waiting.returncode == 130
+    jobs = json.loads(sandmux("ps", "--json", "local").stdout)["jobs"]
+    one, = [j for j in jobs if j["job"] == int(number)]
+    assert (one["state"], one["command"]) == ("running", "sleep 600")
+    assert sandmux("kill", "local", number).returncode == 0
+    sandmux("wait", "local", number)
+
+
+def test_limits_arrive(sandmux):
+    done = sandmux("exec", "--limit", "nofile=77:99", "--nice", "3",
+                   "--umask", "027", "local", "sh", "-c",
+                   "ulimit -Sn; ulimit -Hn; nice; umask")
+    assert done.stdout.split() == [b"77", b"99", b"3", b"0027"]
