@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -14,6 +15,8 @@ import time
 
 import pytest
 from conftest import LIMIT, program, wait_until
+from fake_controller import (DATA, EXEC, HELLO, OPEN, RESIZE, RESULT,
+                             Connection, f, items)
 
 ROOT_ONLY = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
@@ -376,3 +379,38 @@ def test_leaving_an_attached_one(on, sandmux):
     t.send(b"x\r")
     assert t.status() == 8
     assert sandmux("wait", "local", job).returncode == 8
+
+
+# ---- before the link is up ---------------------------------------------------------
+
+def test_size_comes_early(fresh):
+    """What a client says in one breath with its request is not lost while
+    the controller starts the agent."""
+    os.mkdir(fresh.dir, 0o700)
+    assert fresh("serve", "--daemon", "--dir", fresh.dir).returncode == 0
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(LIMIT)
+    sock.connect(os.path.join(fresh.dir, "socket"))
+    one = Connection(sock)
+    env = [b"PATH=" + os.environb[b"PATH"]]
+    one.say(struct.pack(">BHHI", HELLO, 1, 1, 0) + f(b"9") + f(b"local") +
+            items(env))
+    assert one.read() is not None
+    script = b"sleep 0.5; stty size; exit 3"
+    body = struct.pack(">BIQIHHIiI", EXEC, 4, 0, 1000, 24, 80, 0, 0, 0) + \
+        f(b"") + f(b"") + items([b"sh", b"-c", script]) + \
+        items([]) + items([]) + items([])
+    one.say(struct.pack(">BIBIQQ", OPEN, 1, EXEC, len(body), 1 << 20, 1 << 20),
+            struct.pack(">BIBQ", DATA, 1, 0, 0) + body,
+            struct.pack(">BIHH", RESIZE, 1, 50, 132))
+    out = b""
+    while True:
+        frame = one.read()
+        assert frame is not None
+        if frame[0] == DATA:
+            out += frame[14:]
+        elif frame[0] == RESULT:
+            break
+    sock.close()
+    assert out == b"50 132\r\n"
+    assert struct.unpack(">BiB", frame[5:11])[:2] == (0, 3)
