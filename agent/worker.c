@@ -18,6 +18,7 @@
 #include "clock.h"
 #include "pipes.h"
 #include "serve.h"
+#include "tree.h"
 
 #define NOTE_MAX (sizeof(struct worker_note) + WIRE_INFO_MAX)
 #define TIDY_MS 1000u			/* for a worker's half file to go */
@@ -153,7 +154,7 @@ on_cancel(struct session_request *req)
 	if (!w->cancelled && !w->exited) {
 		w->cancelled = true;
 		w->kill_at = clock_now() + TIDY_MS * (uint64_t)CLOCK_MS;
-		kill(w->pid, SIGTERM);
+		tree_kill(w->pid, SIGTERM);
 	}
 }
 
@@ -343,7 +344,7 @@ workers_run(const struct pollset *set)
 		}
 		if (now >= w->kill_at && !w->exited) {
 			w->kill_at = CLOCK_NEVER;
-			kill(w->pid, SIGKILL);
+			tree_kill(w->pid, SIGKILL);
 		}
 		if (w->exited && w->note == -1 &&
 		    pipes_dry(&w->pipes, now, &wake)) {
@@ -397,7 +398,7 @@ workers_stop(int number)
 	for (l = all.next; l != &all; l = l->next) {
 		w = LIST_OF(l, struct worker, link);
 		if (!w->exited) {
-			kill(w->pid, number);
+			tree_kill(w->pid, number);
 			any = true;
 		}
 	}
