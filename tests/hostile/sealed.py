@@ -34,9 +34,10 @@ def items(values):
 
 
 def exec_body(argv, env=(), cwd=b"", flags=0, timeout_ms=0, grace_ms=1000):
-    return (struct.pack(">BIQI", EXEC, flags, timeout_ms, grace_ms) + f(cwd) +
+    return (struct.pack(">BIQIHHIiI", EXEC, flags, timeout_ms, grace_ms, 0, 0,
+                        0, 0, 0) + f(b"") + f(cwd) +
             items([os.fsencode(a) for a in argv]) +
-            items([os.fsencode(e) for e in env]) + items([]))
+            items([os.fsencode(e) for e in env]) + items([]) + items([]))
 
 
 def open_frame(request, kind, body_len, out=1 << 40, err=1 << 40):
