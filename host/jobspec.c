@@ -10,6 +10,7 @@
 #include "tty.h"
 
 #define JOBSPEC_NICE_MAX 40
+#define JOBSPEC_LOG_MAX 16777216u	/* agents keep no more */
 #define JOBSPEC_TERM "xterm"		/* as docker has it */
 
 void
@@ -108,8 +109,8 @@ log_size(struct jobspec *spec, const char *value, struct error *error)
 	    error) < 0) {
 		return -1;
 	}
-	if (bytes == 0) {
-		return wrong(error, "--log-size: at least 1 byte");
+	if (bytes == 0 || bytes > JOBSPEC_LOG_MAX) {
+		return wrong(error, "--log-size: from 1 byte to 16M");
 	}
 	spec->msg.keep = (uint32_t)bytes;
 	return 0;

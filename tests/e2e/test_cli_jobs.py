@@ -13,7 +13,7 @@ import subprocess
 import termios
 
 import pytest
-from conftest import program
+from conftest import program, wait_until
 from fake_controller import (CANCEL, DATA, EOF, EXEC, GET, JOBS, KILL, MAX64,
                              PUT, ATTACH, RESIZE, FakeController, data,
                              exec_info, job, result, welcome)
@@ -165,7 +165,7 @@ def test_limit_values(fresh, fake, value, soft, hard):
     (["--on-limit", "kill"], ["--max-output"]),
     (["-d", "--max-output", "9"], ["--log-size"]),
     (["--log-size", "9"], ["-d"]), (["-d", "--log-size", "0"], ["1 byte"]),
-    (["-d", "--log-size", "4G"], ["--log-size"]),
+    (["-d", "--log-size", "16385K"], ["16M"]),
     (["-it"], ["the input device is not a TTY", "-t"]),
     (["--privileged"], ["--privileged", "capabilities"]),
     (["--detach-keys", "ctrl-x"], ["--detach-keys", "Ctrl-]"]),
@@ -681,6 +681,12 @@ def test_detached_outlives_its_client(sandmux):
 
 def test_what_is_gone_is_said(sandmux):
     number = detached(sandmux, "seq", "1", "20000", opts=["--log-size", "64K"])
+
+    def ended():
+        jobs = json.loads(sandmux("ps", "--json", "local").stdout)["jobs"]
+        return [j["state"] for j in jobs if j["job"] == int(number)] == [
+            "ended"]
+    wait_until("its end", ended)
     done = sandmux("logs", "-f", "local", number)
     whole = b"".join(b"%d\n" % i for i in range(1, 20001))
     gone = len(whole) - len(done.stdout)
