@@ -172,7 +172,7 @@ on_opened(void *ctx, struct session_request *req, const uint8_t *body,
 	}
 	switch (msg.type) {
 	case WIRE_EXEC:
-		job_exec(req, &msg.u.exec, core.start);
+		job_exec(req, &msg.u.exec, body, len, core.start);
 		break;
 	case WIRE_PUT:
 		file_put(req, &msg.u.put, core.start);
@@ -499,6 +499,7 @@ turn(void)
 	link_run(core.link, &core.set);
 	session_each(core.session, visit_echo, NULL);
 	link_flush(core.link);
+	jobs_prepare(core.start);
 	return link_state(core.link) < LINK_CLOSED;
 }
 

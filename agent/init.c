@@ -20,6 +20,7 @@
 
 #include "clock.h"
 #include "tree.h"
+#include "worker.h"
 
 #define HELP_MS 1000			/* for the core to kill one for us */
 #define LEADER_STACK 32768		/* until its exec */
@@ -467,18 +468,58 @@ take_order(void)
 	}
 }
 
+/* The job that a waiting init is for. */
+static const uint8_t *
+await_body(uint32_t *len)
+{
+	static uint8_t body[INIT_BODY_MAX];
+	ssize_t n;
+
+	do {
+		n = recv(init.core, body, sizeof(body), 0);
+	} while (n == -1 && errno == EINTR);
+	if (n <= 0) {
+		_exit(0);
+	}
+	*len = (uint32_t)n;
+	return body;
+}
+
+static void
+read_spec(struct child_spec *spec, const uint8_t *body, uint32_t len,
+    const struct agent_start *agent)
+{
+	struct wire msg;
+	struct error error;
+
+	/* The core has decoded it too: this cannot fail. */
+	if (wire_decode(body, len, &msg) != WIRE_OK || msg.type != WIRE_EXEC) {
+		fail(WIRE_STEP_USAGE, EPROTO, "a job's body");
+	}
+	if (child_spec(spec, &msg.u.exec, agent, &error) == -1) {
+		fail(error.step, error.number, error.text);
+	}
+}
+
 void
-init_run(int core, struct child_spec *spec)
+init_run(int core, const uint8_t *body, uint32_t len,
+    const struct agent_start *agent)
 {
 	struct pollfd p = { core, POLLIN, 0 };
+	struct child_spec spec;
 	struct timespec wait;
 	sigset_t mask;
 	uint64_t now;
 	bool alive;
 
 	init.core = core;
+	worker_close_others(core, -1, -1);
 	guard();
-	start(spec);
+	if (body == NULL) {
+		body = await_body(&len);
+	}
+	read_spec(&spec, body, len, agent);
+	start(&spec);
 	sigfillset(&mask);
 	sigdelset(&mask, SIGCHLD);
 	for (;;) {

@@ -52,8 +52,14 @@ struct init_msg {
 	char text[INIT_TEXT];		/* only len bytes are sent */
 };
 
-/* In the new process: be the init of spec's job; core is its socket. */
-void init_run(int core, struct child_spec *spec) __attribute__((noreturn));
+/*
+ * In the new process, keys wiped: close all but core, its socket, and be the
+ * init of the job that the EXEC body[len] asks for; NULL: that body is the
+ * first message to come, and the end of the socket ends a life without a job.
+ */
+void init_run(int core, const uint8_t *body, uint32_t len,
+    const struct agent_start *start) __attribute__((noreturn));
+#define INIT_BODY_MAX 32768u		/* that a waiting init takes */
 
 /* Send *msg with fds[count]; 0, or -1 with errno.  Used by both ends. */
 int init_send(int fd, struct init_msg *msg, const int *fds, unsigned count);

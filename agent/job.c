@@ -25,6 +25,13 @@ static struct list all = { &all, &all };
 static unsigned count;
 static uint64_t orphans_until;		/* 0: none are known */
 
+/* An init that waits for its job. */
+static struct {
+	pid_t pid;			/* 0: there is none */
+	int core;			/* our socket to it */
+	bool wanted;			/* a job has been run */
+} spare = { 0, -1, false };
+
 /* ---- records ---------------------------------------------------------- */
 
 struct job *
@@ -311,9 +318,12 @@ new_job(struct session_request *req, const struct wire_exec *exec)
 	return job;
 }
 
+/* An init for body[len], or for what will be sent to it (NULL). */
 static pid_t
-fork_init(int pair[2], struct child_spec *spec)
+fork_init(int *core, const uint8_t *body, uint32_t len,
+    const struct agent_start *start)
 {
+	int pair[2];
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1) {
@@ -322,54 +332,74 @@ fork_init(int pair[2], struct child_spec *spec)
 	pid = fork();
 	if (pid == 0) {
 		core_wipe();
-		worker_close_others(pair[1], -1, -1);
-		init_run(pair[1], spec);
+		init_run(pair[1], body, len, start);
 	}
 	close(pair[1]);
 	if (pid == -1) {
 		close_fd(&pair[0]);
 	} else {
 		fcntl(pair[0], F_SETFL, O_RDWR | O_NONBLOCK);
+		*core = pair[0];
 	}
 	return pid;
 }
 
 void
-job_exec(struct session_request *req, const struct wire_exec *exec,
-    const struct agent_start *start)
+jobs_prepare(const struct agent_start *start)
 {
-	struct child_spec spec;
+	/* Whoever runs no commands needs none; no matter if it fails. */
+	if (spare.wanted && spare.pid == 0) {
+		spare.pid = fork_init(&spare.core, NULL, 0, start);
+		spare.pid = spare.pid == -1 ? 0 : spare.pid;
+	}
+}
+
+/* The waiting init, if there is one and it can take the job. */
+static pid_t
+use_spare(int *core, const uint8_t *body, uint32_t len)
+{
+	pid_t pid = spare.pid;
+
+	spare.wanted = true;
+	if (pid == 0 || len > INIT_BODY_MAX || send(spare.core, body, len,
+	    MSG_NOSIGNAL) != (ssize_t)len) {
+		return -1;
+	}
+	*core = spare.core;
+	spare.pid = 0;
+	spare.core = -1;
+	return pid;
+}
+
+void
+job_exec(struct session_request *req, const struct wire_exec *exec,
+    const uint8_t *body, uint32_t len, const struct agent_start *start)
+{
 	struct error error;
 	struct job *job;
-	int pair[2];
 
-	if (child_spec(&spec, exec, start, &error) == -1) {
-		session_fail(req, &error);
-		return;
-	}
 	if (!make_room()) {
 		error_set(&error, WIRE_STEP_BUSY, 0,
 		    "%u jobs are running or kept", JOBS_MAX);
 		session_fail(req, &error);
-		child_spec_free(&spec);
 		return;
 	}
 	job = new_job(req, exec);
 	if (job == NULL) {
 		refuse(req, errno == EBUSY ? WIRE_STEP_BUSY : WIRE_STEP_FORK,
 		    errno == EBUSY ? 0 : errno, "memory for a job");
-		child_spec_free(&spec);
 		return;
 	}
-	job->init = fork_init(pair, &spec);
-	child_spec_free(&spec);
+	job->init = use_spare(&job->core, body, len);
+	if (job->init == -1) {
+		job->init = fork_init(&job->core, body, len, start);
+	}
 	if (job->init == -1) {
 		refuse(req, WIRE_STEP_FORK, errno, "a new process");
 		joblog_free(job->log);
 		free(job);
 		return;
 	}
-	job->core = pair[0];
 	list_append(&all, &job->link);
 	count++;
 	req->app = job;
@@ -548,12 +578,17 @@ jobs_reaped(pid_t pid, int status)
 {
 	struct job *job = by_init(pid);
 
-	if (job == NULL) {
+	if (job == NULL && pid != spare.pid) {
 		return false;
 	}
 	if (WIFSTOPPED(status)) {
 		/* Not for long: its job has no say in that. */
 		tree_kill(pid, SIGCONT);
+		return true;
+	}
+	if (job == NULL) {
+		spare.pid = 0;
+		close_fd(&spare.core);
 		return true;
 	}
 	hear(job);
@@ -689,7 +724,8 @@ settled(struct job *job)
 static bool
 known(pid_t pid)
 {
-	return by_init(pid) != NULL || workers_know(pid);
+	return by_init(pid) != NULL || pid == spare.pid ||
+	    workers_know(pid);
 }
 
 /* What we could not end ourselves, an init that does not die included. */
@@ -1002,6 +1038,7 @@ jobs_end(void)
 	struct job *job = NULL;
 	siginfo_t info;
 
+	close_fd(&spare.core);
 	while ((job = job_next(job)) != NULL) {
 		job_stop(job, WIRE_CANCELLED, 0);
 	}

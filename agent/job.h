@@ -54,7 +54,7 @@ struct job {
 
 /* Requests: each is answered now or later. */
 void job_exec(struct session_request *req, const struct wire_exec *exec,
-    const struct agent_start *start);
+    const uint8_t *body, uint32_t len, const struct agent_start *start);
 void job_kill(struct session_request *req, const struct wire_kill *kill);
 void job_list(struct session_request *req);
 
@@ -74,6 +74,12 @@ void job_info(struct wire_result *result, const struct wire_exec_info *info,
     uint8_t *buf);
 /* Drop the record of one that is finished. */
 void job_forget(struct job *job);
+
+/*
+ * When there is nothing more urgent: have an init ready for the next job, so
+ * that its start need not wait for a fork.
+ */
+void jobs_prepare(const struct agent_start *start);
 
 void jobs_interest(struct pollset *set);
 void jobs_run(const struct pollset *set);

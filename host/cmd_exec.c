@@ -194,10 +194,6 @@ take_operands(struct exec *e, struct options *options, struct error *error)
 		return wrong(error, "COMMAND is missing; see sandmux exec "
 		    "--help");
 	}
-	if (options->argv[options->at][0] == '\0') {
-		return wrong(error, "COMMAND is empty; `sandmux shell` runs "
-		    "the user's shell");
-	}
 	for (; options->at < options->argc; options->at++) {
 		jobspec_word(&e->spec, options->argv[options->at]);
 	}

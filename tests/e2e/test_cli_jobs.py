@@ -179,8 +179,8 @@ def test_exec_refuses(sandmux, words, texts):
 
 def test_an_empty_command_is_no_shell(sandmux):
     done = sandmux("exec", "local", "")
-    assert done.returncode == 125
-    line(done, "COMMAND is empty", "sandmux shell")
+    assert done.returncode == 127
+    line(done, "ENOENT")
 
 
 # ---- exec -t and TERM -----------------------------------------------------

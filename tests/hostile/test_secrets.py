@@ -81,7 +81,8 @@ def test_agent(start, tmp_path):  # noqa: F811
     assert host.wanted(sealed.DATA)[14:] == b"up\n"
     # A file worker that waits for the rest of its bytes.
     host.request(2, sealed.PUT, b"\x41" + bytes([0, 0, 1, 0xa4]) +
-                 sealed.f(os.fsencode(tmp_path / "file")) + sealed.f(b""))
+                 sealed.f(b"") + sealed.f(os.fsencode(tmp_path / "file")) +
+                 sealed.f(b""))
     host.frame(sealed.data_frame(2, 1, 0, b"some"))
     core = agent.core()
     jobs = wait_for(lambda: [p for p in children(core) if alive(p)]
