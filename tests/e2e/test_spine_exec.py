@@ -317,7 +317,7 @@ def test_an_empty_program_name(host, target):  # noqa: F811
     (["--timeout", "x", "local", "true"], b"--timeout"),
     (["--timeout", "-1", "local", "true"], b"--timeout"),
     (["-w", "", "local", "true"], b"-w"),
-    (["-it", "local", "true"], b"not a terminal"),
+    (["-it", "local", "true"], b"not a TTY"),
     (["--json", "/no/such/dir/x", "local", "true"], b"--json"),
 ])
 def test_usage_is_125(host, args, words):  # noqa: F811
