@@ -11,7 +11,8 @@
 bool
 session_kind_is_bulk(uint8_t kind)
 {
-	return kind == WIRE_PUT || kind == WIRE_GET || kind == WIRE_ECHO;
+	return kind == WIRE_PUT || kind == WIRE_GET || kind == WIRE_ECHO ||
+	    kind == WIRE_TREE_PUT || kind == WIRE_TREE_GET;
 }
 
 static bool

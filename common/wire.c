@@ -114,6 +114,35 @@ static const struct field get_fields[] = {
 	B(K_BYTES, get, user, WIRE_USER_MAX),
 	B(K_BYTES, get, path, WIRE_PATH_MAX)
 };
+static const struct field tree_put_fields[] = {
+	N(K_U32, tree_put, flags), B(K_BYTES, tree_put, user, WIRE_USER_MAX),
+	B(K_BYTES, tree_put, path, WIRE_PATH_MAX),
+	B(K_BYTES, tree_put, name, WIRE_NAME_MAX)
+};
+static const struct field tree_get_fields[] = {
+	N(K_U32, tree_get, flags), B(K_BYTES, tree_get, user, WIRE_USER_MAX),
+	B(K_BYTES, tree_get, path, WIRE_PATH_MAX)
+};
+static const struct field tree_info_fields[] = {
+	N(K_U64, tree_info, entries), N(K_U64, tree_info, files),
+	N(K_U64, tree_info, bytes), N(K_U64, tree_info, links),
+	N(K_U64, tree_info, skipped)
+};
+static const struct field entry_fields[] = {
+	N(K_U8, entry, kind), N(K_U32, entry, mode), N(K_U32, entry, uid),
+	N(K_U32, entry, gid), N(K_U64, entry, seconds),
+	N(K_U32, entry, nanoseconds), B(K_BYTES, entry, name, WIRE_NAME_MAX),
+	B(K_BYTES, entry, target, WIRE_PATH_MAX)
+};
+static const struct field chunk_fields[] = {
+	B(K_REST, chunk, bytes, WIRE_CHUNK_MAX)
+};
+static const struct field entry_end_fields[] = {
+	N(K_U8, entry_end, unused)
+};
+static const struct field skipped_fields[] = {
+	N(K_U32, skipped, error), B(K_BYTES, skipped, path, WIRE_PATH_MAX)
+};
 #define EMPTY(message) \
 	static const struct field message##_fields[] = { \
 		{ "[" #message ".unused]", K_U8, AT(empty.unused), 0 } \
@@ -194,6 +223,8 @@ static const struct message messages[] = {
 	M(WIRE_JOBS, WIRE_CLASS_BODY, jobs),
 	M(WIRE_KILL, WIRE_CLASS_BODY, kill),
 	M(WIRE_ATTACH, WIRE_CLASS_BODY, attach),
+	M(WIRE_TREE_PUT, WIRE_CLASS_BODY, tree_put),
+	M(WIRE_TREE_GET, WIRE_CLASS_BODY, tree_get),
 	M(WIRE_STATUS, WIRE_CLASS_BODY, status),
 	M(WIRE_STOP, WIRE_CLASS_BODY, stop),
 	M(WIRE_LINKINFO, WIRE_CLASS_BODY, linkinfo),
@@ -201,6 +232,11 @@ static const struct message messages[] = {
 	M(WIRE_FILE_INFO, WIRE_CLASS_BODY, file_info),
 	M(WIRE_EXEC_INFO, WIRE_CLASS_BODY, exec_info),
 	M(WIRE_JOB, WIRE_CLASS_BODY, job),
+	M(WIRE_TREE_INFO, WIRE_CLASS_BODY, tree_info),
+	M(WIRE_ENTRY, WIRE_CLASS_BODY, entry),
+	M(WIRE_CHUNK, WIRE_CLASS_BODY, chunk),
+	M(WIRE_ENTRY_END, WIRE_CLASS_BODY, entry_end),
+	M(WIRE_SKIPPED, WIRE_CLASS_BODY, skipped),
 };
 
 /* A bounded reader or writer; once it fails it stays failed. */

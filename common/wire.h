@@ -37,6 +37,8 @@
 #define WIRE_READY_BYTES 64		/* READY is padded to this */
 #define WIRE_USER_MAX 256		/* NAME|UID[:GROUP|GID] */
 #define WIRE_COMMAND_MAX 256		/* what JOB shows of a command line */
+#define WIRE_NAME_MAX 255		/* one component of a path */
+#define WIRE_CHUNK_MAX 65536		/* a piece of a file in a tree */
 #define WIRE_LIMIT_BYTES 17		/* an item of exec.limits */
 #define WIRE_LIMITS_MAX 16		/* items there */
 
@@ -81,13 +83,21 @@ enum wire_type {
 	WIRE_JOBS = 69,
 	WIRE_KILL = 70,
 	WIRE_ATTACH = 71,
+	WIRE_TREE_PUT = 76,
+	WIRE_TREE_GET = 77,
 	WIRE_STATUS = 80,
 	WIRE_STOP = 81,
 	WIRE_LINKINFO = 82,
 	WIRE_PROBE_INFO = 96,
 	WIRE_FILE_INFO = 97,
 	WIRE_EXEC_INFO = 98,
-	WIRE_JOB = 99
+	WIRE_JOB = 99,
+	WIRE_TREE_INFO = 104,
+	/* a tree's stream, on IN of TREE_PUT or OUT of TREE_GET */
+	WIRE_ENTRY = 112,
+	WIRE_CHUNK = 113,
+	WIRE_ENTRY_END = 114,
+	WIRE_SKIPPED = 115
 };
 
 /* Borrowed bytes: valid as long as what they were decoded from. */
@@ -306,6 +316,26 @@ struct wire_get {
 	struct wire_bytes path;
 };
 
+enum wire_tree_flags {
+	WIRE_TREE_SKIP = 1,		/* go on without what is unreadable */
+	WIRE_TREE_SETID = 2,		/* keep setuid and setgid bits */
+	WIRE_TREE_OWNER = 4		/* keep uid and gid */
+};
+
+struct wire_tree_put {
+	uint32_t flags;			/* enum wire_tree_flags */
+	struct wire_bytes user;		/* as in wire_exec */
+	struct wire_bytes path;
+	struct wire_bytes name;		/* in path, if that is a directory;
+					 * empty: the content goes into it */
+};
+
+struct wire_tree_get {
+	uint32_t flags;			/* SKIP alone counts */
+	struct wire_bytes user;		/* as in wire_exec */
+	struct wire_bytes path;
+};
+
 struct wire_empty {			/* PROBE, ECHO, JOBS, STOP, LINKINFO */
 	uint8_t unused;
 };
@@ -358,6 +388,15 @@ struct wire_file_info {
 	uint32_t mode;
 };
 
+/* What a tree's stream has carried; also its last message. */
+struct wire_tree_info {
+	uint64_t entries;		/* of any kind */
+	uint64_t files;			/* regular ones, sent with content */
+	uint64_t bytes;			/* of their content */
+	uint64_t links;			/* hard links to such */
+	uint64_t skipped;		/* SKIPPED messages */
+};
+
 /* With the RESULT of EXEC and ATTACH, where a process was started. */
 enum wire_exec_info_flags {
 	WIRE_EXEC_CWD_FELL_BACK = 1,	/* no -w, and the target's own cannot
@@ -401,6 +440,40 @@ struct wire_job {
 	struct wire_bytes command;	/* argv with spaces between, cut */
 };
 
+enum wire_entry_kind {
+	WIRE_ENTRY_FILE = 1,		/* CHUNKs follow */
+	WIRE_ENTRY_DIR = 2,		/* its entries follow */
+	WIRE_ENTRY_SYMLINK = 3,
+	WIRE_ENTRY_LINK = 4		/* hard, to a file that came before */
+};
+
+/* Something in the innermost directory that is open. */
+struct wire_entry {
+	uint8_t kind;			/* enum wire_entry_kind */
+	uint32_t mode;			/* permission bits */
+	uint32_t uid, gid;
+	uint64_t seconds;		/* mtime, two's complement */
+	uint32_t nanoseconds;
+	struct wire_bytes name;		/* one component; empty: the first,
+					 * whose name the receiver knows */
+	struct wire_bytes target;	/* SYMLINK: its text; LINK: a path
+					 * from the first entry down */
+};
+
+struct wire_chunk {
+	struct wire_bytes bytes;	/* at least one */
+};
+
+struct wire_entry_end {			/* of the innermost FILE or DIR */
+	uint8_t unused;
+};
+
+/* In a file: the file does not count; else something never came. */
+struct wire_skipped {
+	uint32_t error;			/* Linux errno */
+	struct wire_bytes path;		/* as LINK's; cut if too long */
+};
+
 /* Any message, decoded. */
 struct wire {
 	uint8_t type;
@@ -433,6 +506,13 @@ struct wire {
 		struct wire_file_info file_info;
 		struct wire_exec_info exec_info;
 		struct wire_job job;
+		struct wire_tree_put tree_put;
+		struct wire_tree_get tree_get;
+		struct wire_tree_info tree_info;
+		struct wire_entry entry;
+		struct wire_chunk chunk;
+		struct wire_entry_end entry_end;
+		struct wire_skipped skipped;
 	} u;
 };
 

@@ -171,7 +171,8 @@ relay_lost(struct relay *relay, const struct error *error)
 static bool
 runs_code(uint8_t kind)
 {
-	return kind == WIRE_EXEC || kind == WIRE_PUT;
+	return kind == WIRE_EXEC || kind == WIRE_PUT ||
+	    kind == WIRE_TREE_PUT;
 }
 
 static const char *
@@ -205,6 +206,8 @@ shares_uid(const struct relay *relay)
 		user = msg.u.exec.user;
 	} else if (msg.type == WIRE_PUT) {
 		user = msg.u.put.user;
+	} else if (msg.type == WIRE_TREE_PUT) {
+		user = msg.u.tree_put.user;
 	}
 	if (user.len == 0 && own != NULL) {
 		user = wire_string(own);

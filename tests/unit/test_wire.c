@@ -70,7 +70,15 @@ static const struct place places[] = {
 	P(job, job), P(job, state), P(job, outcome), P(job, code),
 	P(job, uid), P(job, pid), P(job, processes), P(job, age_us),
 	P(job, cpu_us), P(job, detached), P(job, terminal),
-	PM(job, user, 256), PM(job, command, 256),
+	PM(job, user, 256), PM(job, command, 256), P(tree_put, flags),
+	PM(tree_put, user, 256), PM(tree_put, path, 4096),
+	PM(tree_put, name, 255), P(tree_get, flags), PM(tree_get, user, 256),
+	PM(tree_get, path, 4096), P(tree_info, entries), P(tree_info, files),
+	P(tree_info, bytes), P(tree_info, links), P(tree_info, skipped),
+	P(entry, kind), P(entry, mode), P(entry, uid), P(entry, gid),
+	P(entry, seconds), P(entry, nanoseconds), PM(entry, name, 255),
+	PM(entry, target, 4096), PM(chunk, bytes, 65536),
+	P(entry_end, unused), P(skipped, error), PM(skipped, path, 4096),
 };
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
@@ -93,6 +101,7 @@ static bool
 bare(const char *tag)
 {
 	return strcmp(tag, "[data.bytes]") == 0 ||
+	    strcmp(tag, "[chunk.bytes]") == 0 ||
 	    strcmp(tag, "[ready.pad]") == 0;
 }
 
@@ -330,7 +339,8 @@ test_trailing(void **state)
 	(void)state;
 	for (i = 0; i < vectors->count; i++) {
 		const struct vector_line *w = message_of(&vectors->blocks[i]);
-		enum wire_err want = w->bytes[0] == WIRE_DATA ? WIRE_OK :
+		enum wire_err want = w->bytes[0] == WIRE_DATA ||
+		    w->bytes[0] == WIRE_CHUNK ? WIRE_OK :
 		    w->bytes[0] == WIRE_READY ? WIRE_ERR_SHORT :
 		    WIRE_ERR_TRAILING;
 
@@ -486,7 +496,7 @@ test_limits(void **state)
 		limit_of(&places[i]);
 		seen++;
 	}
-	assert_int_equal(seen, 28);
+	assert_int_equal(seen, 36);
 }
 
 static void

@@ -81,6 +81,9 @@ MESSAGES = {
     "kill": (70, [("job", u32), ("signal", u8)]),
     "attach": (71, [("job", u32), ("flags", u32), ("out", u64),
                     ("err", u64)]),
+    "tree_put": (76, [("flags", u32), ("user", f), ("path", f),
+                      ("name", f)]),
+    "tree_get": (77, [("flags", u32), ("user", f), ("path", f)]),
     "status": (80, [("json", u8)]),
     "stop": (81, [("unused", u8)]),
     "linkinfo": (82, [("unused", u8)]),
@@ -99,6 +102,14 @@ MESSAGES = {
                  ("uid", u32), ("pid", u32), ("processes", u32),
                  ("age_us", u64), ("cpu_us", u64), ("detached", u8),
                  ("terminal", u8), ("user", f), ("command", f)]),
+    "tree_info": (104, [("entries", u64), ("files", u64), ("bytes", u64),
+                        ("links", u64), ("skipped", u64)]),
+    "entry": (112, [("kind", u8), ("mode", u32), ("uid", u32), ("gid", u32),
+                    ("seconds", u64), ("nanoseconds", u32), ("name", f),
+                    ("target", f)]),
+    "chunk": (113, [("bytes", rest)]),
+    "entry_end": (114, [("unused", u8)]),
+    "skipped": (115, [("error", u32), ("path", f)]),
 }
 
 # A list's items are given as a Python list.
@@ -164,6 +175,14 @@ VECTORS = [
              b"sleep 60"]),
     ("job", [8, 3, 1, -9, 0xfffffffe, 0, 0, MAX64, MAX64, 0, 0, b"",
              b"\xff"]),
+    ("tree_put", [7, b"agent", b"/data", b"src"]),
+    ("tree_get", [1, b"", b"/data"]),
+    ("tree_info", [MAX64, 1, 2, 3, 4]),
+    ("entry", [2, 0o755, 1000, 1000, 1 << 30, 999999999, b"", b""]),
+    ("entry", [3, 0o777, 0, 0xffffffff, MAX64, 0, b"a\n\xff", b"../b"]),
+    ("chunk", [b"x"]),
+    ("entry_end", [0]),
+    ("skipped", [13, b"a/b"]),
 ]
 
 
