@@ -106,13 +106,30 @@ static const struct field exec_fields[] = {
 	B(K_LIST, exec, limits, 4 + WIRE_LIMITS_MAX * (4 + WIRE_LIMIT_BYTES))
 };
 static const struct field put_fields[] = {
-	N(K_U32, put, mode), B(K_BYTES, put, user, WIRE_USER_MAX),
+	N(K_U32, put, flags), N(K_U32, put, mode), N(K_U32, put, uid),
+	N(K_U32, put, gid), N(K_U64, put, mtime),
+	B(K_BYTES, put, user, WIRE_USER_MAX),
 	B(K_BYTES, put, path, WIRE_PATH_MAX),
 	B(K_BYTES, put, name, 255)
 };
 static const struct field get_fields[] = {
-	B(K_BYTES, get, user, WIRE_USER_MAX),
-	B(K_BYTES, get, path, WIRE_PATH_MAX)
+	N(K_U32, get, flags), N(K_U64, get, offset), N(K_U64, get, length),
+	N(K_U64, get, have), B(K_BYTES, get, user, WIRE_USER_MAX),
+	B(K_BYTES, get, path, WIRE_PATH_MAX),
+	B(K_BYTES, get, hash, WIRE_HASH)
+};
+static const struct field start_fields[] = {
+	N(K_U32, start, flags), N(K_U64, start, from), N(K_U64, start, size),
+	B(K_BYTES, start, extents, WIRE_EXTENTS_MAX * WIRE_EXTENT_BYTES)
+};
+static const struct field partial_fields[] = {
+	N(K_U64, partial, size), B(K_BYTES, partial, hash, WIRE_HASH)
+};
+static const struct field fs_fields[] = {
+	N(K_U8, fs, op), N(K_U32, fs, flags), N(K_U32, fs, mode),
+	B(K_BYTES, fs, user, WIRE_USER_MAX),
+	B(K_BYTES, fs, path, WIRE_PATH_MAX),
+	B(K_BYTES, fs, second, WIRE_PATH_MAX)
 };
 static const struct field tree_put_fields[] = {
 	N(K_U32, tree_put, flags), B(K_BYTES, tree_put, user, WIRE_USER_MAX),
@@ -172,7 +189,13 @@ static const struct field probe_info_fields[] = {
 	B(K_LIST, probe_info, dirs, WIRE_PATH_MAX)
 };
 static const struct field file_info_fields[] = {
-	N(K_U64, file_info, size), N(K_U32, file_info, mode)
+	N(K_U32, file_info, flags), N(K_U64, file_info, size),
+	N(K_U32, file_info, mode), N(K_U32, file_info, uid),
+	N(K_U32, file_info, gid), N(K_U64, file_info, mtime),
+	N(K_U64, file_info, blocks), N(K_U32, file_info, links),
+	B(K_BYTES, file_info, hash, WIRE_HASH),
+	B(K_BYTES, file_info, name, 255),
+	B(K_BYTES, file_info, link, WIRE_PATH_MAX)
 };
 static const struct field exec_info_fields[] = {
 	N(K_U32, exec_info, job), N(K_U32, exec_info, flags),
@@ -225,6 +248,7 @@ static const struct message messages[] = {
 	M(WIRE_ATTACH, WIRE_CLASS_BODY, attach),
 	M(WIRE_TREE_PUT, WIRE_CLASS_BODY, tree_put),
 	M(WIRE_TREE_GET, WIRE_CLASS_BODY, tree_get),
+	M(WIRE_FS, WIRE_CLASS_BODY, fs),
 	M(WIRE_STATUS, WIRE_CLASS_BODY, status),
 	M(WIRE_STOP, WIRE_CLASS_BODY, stop),
 	M(WIRE_LINKINFO, WIRE_CLASS_BODY, linkinfo),
@@ -237,6 +261,8 @@ static const struct message messages[] = {
 	M(WIRE_CHUNK, WIRE_CLASS_BODY, chunk),
 	M(WIRE_ENTRY_END, WIRE_CLASS_BODY, entry_end),
 	M(WIRE_SKIPPED, WIRE_CLASS_BODY, skipped),
+	M(WIRE_START, WIRE_CLASS_BODY, start),
+	M(WIRE_PARTIAL, WIRE_CLASS_BODY, partial),
 };
 
 /* A bounded reader or writer; once it fails it stays failed. */

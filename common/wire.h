@@ -41,6 +41,9 @@
 #define WIRE_CHUNK_MAX 65536		/* a piece of a file in a tree */
 #define WIRE_LIMIT_BYTES 17		/* an item of exec.limits */
 #define WIRE_LIMITS_MAX 16		/* items there */
+#define WIRE_HASH 32			/* BLAKE2b-256 */
+#define WIRE_EXTENT_BYTES 16		/* one of start.extents */
+#define WIRE_EXTENTS_MAX 1024		/* of them */
 
 /*
  * A request's byte flows.  The opener sends BODY and IN, the server sends OUT
@@ -85,6 +88,7 @@ enum wire_type {
 	WIRE_ATTACH = 71,
 	WIRE_TREE_PUT = 76,
 	WIRE_TREE_GET = 77,
+	WIRE_FS = 72,
 	WIRE_STATUS = 80,
 	WIRE_STOP = 81,
 	WIRE_LINKINFO = 82,
@@ -97,7 +101,10 @@ enum wire_type {
 	WIRE_ENTRY = 112,
 	WIRE_CHUNK = 113,
 	WIRE_ENTRY_END = 114,
-	WIRE_SKIPPED = 115
+	WIRE_SKIPPED = 115,
+	/* inside a file's flows, each as f(message) before its bytes */
+	WIRE_START = 100,
+	WIRE_PARTIAL = 101
 };
 
 /* Borrowed bytes: valid as long as what they were decoded from. */
@@ -146,7 +153,17 @@ enum wire_step {
 	WIRE_STEP_SWITCH = 20,		/* user unsupported: no privilege */
 	WIRE_STEP_LIMIT = 21,		/* a limit, nice or umask */
 	WIRE_STEP_PTY = 22,		/* a terminal */
-	WIRE_STEP_JOB = 23		/* no such job, or not in that state */
+	WIRE_STEP_JOB = 23,		/* no such job, or not in that state */
+	WIRE_STEP_STAT = 24,
+	WIRE_STEP_LIST = 25,
+	WIRE_STEP_MKDIR = 26,
+	WIRE_STEP_REMOVE = 27,
+	WIRE_STEP_MOVE = 28,
+	WIRE_STEP_CHMOD = 29,
+	WIRE_STEP_CHOWN = 30,
+	WIRE_STEP_SYMLINK = 31,
+	WIRE_STEP_PARTIAL = 32		/* a kept partial file: in use, or of
+					 * someone else */
 };
 
 /* ---- messages ------------------------------------------------------- */
@@ -304,16 +321,94 @@ struct wire_exec {
 					 * Linux numbers, 2^64-1: unlimited */
 };
 
+enum wire_put_flags {
+	WIRE_PUT_PARENTS = 1,		/* make missing directories */
+	WIRE_PUT_APPEND = 2,		/* add to the end of what is there */
+	WIRE_PUT_RESUME = 4,		/* keep a partial file and go on with it;
+					 * OUT begins with f(PARTIAL) */
+	WIRE_PUT_HASH = 8,		/* FILE_INFO has the hash */
+	WIRE_PUT_MODE = 16,		/* mode is for an existing file too, and
+					 * no umask counts */
+	WIRE_PUT_MTIME = 32,		/* mtime counts */
+	WIRE_PUT_OWNER = 64		/* uid and gid, where that is allowed */
+};
+
+/* IN: f(START), then the bytes. */
 struct wire_put {
+	uint32_t flags;
 	uint32_t mode;			/* of a new file */
+	uint32_t uid, gid;
+	uint64_t mtime;			/* ns since 1970, two's complement */
 	struct wire_bytes user;		/* as in wire_exec */
 	struct wire_bytes path;		/* relative: to the default cwd */
 	struct wire_bytes name;		/* in path, if that is a directory */
 };
 
+enum wire_get_flags {
+	WIRE_GET_RESUME = 1,		/* have and hash count */
+	WIRE_GET_HASH = 2,		/* FILE_INFO has the hash */
+	WIRE_GET_DENSE = 4		/* holes as zeros */
+};
+
+/* OUT: f(START), then the bytes. */
 struct wire_get {
+	uint32_t flags;
+	uint64_t offset;		/* of the first byte wanted */
+	uint64_t length;		/* at most; WIRE_TO_END */
+	uint64_t have;			/* bytes that the host has already */
 	struct wire_bytes user;		/* as in wire_exec */
 	struct wire_bytes path;
+	struct wire_bytes hash;		/* of those bytes */
+};
+#define WIRE_TO_END UINT64_MAX		/* lengths: to the file's end */
+
+enum wire_start_flags {
+	WIRE_START_SPARSE = 1		/* size and extents count */
+};
+
+/* What a file's bytes are: all that follows from one offset, or extents. */
+struct wire_start {
+	uint32_t flags;
+	uint64_t from;			/* offset in the file of the first */
+	uint64_t size;			/* for show, or SPARSE; 0: unknown */
+	struct wire_bytes extents;	/* u64 offset, u64 length; rising, and
+					 * the last one is WIRE_TO_END long */
+};
+
+/* What is there of a file already. */
+struct wire_partial {
+	uint64_t size;
+	struct wire_bytes hash;		/* of those bytes */
+};
+
+enum wire_fs_op {
+	WIRE_FS_STAT = 1,		/* RESULT carries FILE_INFO */
+	WIRE_FS_LIST = 2,		/* OUT: each entry as f(FILE_INFO) */
+	WIRE_FS_MKDIR = 3,
+	WIRE_FS_REMOVE = 4,
+	WIRE_FS_RENAME = 5,
+	WIRE_FS_CHMOD = 6,
+	WIRE_FS_CHOWN = 7,
+	WIRE_FS_SYMLINK = 8
+};
+
+enum wire_fs_flags {
+	WIRE_FS_PARENTS = 1,		/* MKDIR: missing ones too; what is a
+					 * directory already is no error */
+	WIRE_FS_TREE = 2,		/* REMOVE: with all that is in it */
+	WIRE_FS_FOLLOW = 4,		/* STAT, CHOWN: a link's target */
+	WIRE_FS_MODE = 8		/* MKDIR: mode counts, without umask */
+};
+
+struct wire_fs {
+	uint8_t op;
+	uint32_t flags;
+	uint32_t mode;			/* MKDIR, CHMOD */
+	struct wire_bytes user;		/* as in wire_exec */
+	struct wire_bytes path;
+	struct wire_bytes second;	/* RENAME: the new name; SYMLINK: what
+					 * it says; CHOWN: NAME|UID[:GROUP|GID],
+					 * with a leading ':' the group alone */
 };
 
 enum wire_tree_flags {
@@ -383,9 +478,21 @@ struct wire_probe_info {
 	struct wire_list dirs;		/* writable and executable */
 };
 
+enum wire_file_info_flags {
+	WIRE_FILE_ATOMIC = 1		/* PUT: it came under its name whole */
+};
+
 struct wire_file_info {
-	uint64_t size;
-	uint32_t mode;
+	uint32_t flags;
+	uint64_t size;			/* GET: the offset where it ended */
+	uint32_t mode;			/* with the file's type, as Linux has it */
+	uint32_t uid, gid;
+	uint64_t mtime;			/* ns since 1970, two's complement */
+	uint64_t blocks;		/* of 512 bytes */
+	uint32_t links;
+	struct wire_bytes hash;		/* of the whole file, if asked for */
+	struct wire_bytes name;		/* LIST */
+	struct wire_bytes link;		/* what a symbolic link says */
 };
 
 /* What a tree's stream has carried; also its last message. */
@@ -498,6 +605,9 @@ struct wire {
 		struct wire_exec exec;
 		struct wire_put put;
 		struct wire_get get;
+		struct wire_fs fs;
+		struct wire_start start;
+		struct wire_partial partial;
 		struct wire_empty empty;
 		struct wire_kill kill;
 		struct wire_attach attach;

@@ -179,7 +179,17 @@ static const struct {
 	[WIRE_STEP_SWITCH] = { "switch", "user unsupported: %s" },
 	[WIRE_STEP_LIMIT] = { "limit", "cannot set %s" },
 	[WIRE_STEP_PTY] = { "pty", "cannot make a terminal: %s" },
-	[WIRE_STEP_JOB] = { "job", "job %s" }
+	[WIRE_STEP_JOB] = { "job", "job %s" },
+	[WIRE_STEP_STAT] = { "stat", "cannot look at %s" },
+	[WIRE_STEP_LIST] = { "list", "cannot list %s" },
+	[WIRE_STEP_MKDIR] = { "mkdir", "cannot make the directory %s" },
+	[WIRE_STEP_REMOVE] = { "remove", "cannot remove %s" },
+	[WIRE_STEP_MOVE] = { "rename", "cannot rename %s" },
+	[WIRE_STEP_CHMOD] = { "chmod", "cannot change the mode of %s" },
+	[WIRE_STEP_CHOWN] = { "chown", "cannot change the owner of %s" },
+	[WIRE_STEP_SYMLINK] = { "symlink", "cannot make the link %s" },
+	[WIRE_STEP_PARTIAL] = { "partial", "cannot go on with the partial "
+	    "file %s" }
 };
 
 /* What to try, by step and errno (0: whatever it is). */
@@ -205,6 +215,9 @@ static const struct {
 	{ WIRE_STEP_SWITCH, 0, "leave -u out to run as the target's own user, "
 	    "or give the container the capability" },
 	{ WIRE_STEP_JOB, 3, "`sandmux ps` shows the jobs" },
+	{ WIRE_STEP_PARTIAL, 11, "another copy is using it" },
+	{ WIRE_STEP_PARTIAL, 1, "it is not a plain file of this user's alone; "
+	    "remove it" },
 	{ WIRE_STEP_UNTRUSTED, 0, "treat the sandbox as lost, or leave out "
 	    "--require-same-agent" }
 };

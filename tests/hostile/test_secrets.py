@@ -80,7 +80,7 @@ def test_agent(start, tmp_path):  # noqa: F811
         ["sh", "-c", "sleep 300 & echo up; sleep 300", agent.marker]))
     assert host.wanted(sealed.DATA)[14:] == b"up\n"
     # A file worker that waits for the rest of its bytes.
-    host.request(2, sealed.PUT, b"\x41" + bytes([0, 0, 1, 0xa4]) +
+    host.request(2, sealed.PUT, b"\x41" + bytes([0, 0, 0, 0, 0, 0, 1, 0xa4]) + bytes(16) +
                  sealed.f(b"") + sealed.f(os.fsencode(tmp_path / "file")) +
                  sealed.f(b""))
     host.frame(sealed.data_frame(2, 1, 0, b"some"))

@@ -50,9 +50,16 @@ static const struct place places[] = {
 	P(exec, columns), P(exec, umask), P(exec, nice), P(exec, keep),
 	PM(exec, user, 256), PM(exec, cwd, 4096),
 	PM(exec, argv, 1572864), PM(exec, env, 1572864),
-	PM(exec, unset, 1572864), PM(exec, limits, 340), P(put, mode),
+	PM(exec, unset, 1572864), PM(exec, limits, 340), P(put, flags), P(put, mode),
+	P(put, uid), P(put, gid), P(put, mtime),
 	PM(put, user, 256), PM(put, path, 4096), PM(put, name, 255),
-	PM(get, user, 256), PM(get, path, 4096), UNUSED(probe), UNUSED(echo),
+	P(get, flags), P(get, offset), P(get, length), P(get, have),
+	PM(get, user, 256), PM(get, path, 4096), PM(get, hash, 32),
+	P(fs, op), P(fs, flags), P(fs, mode), PM(fs, user, 256),
+	PM(fs, path, 4096), PM(fs, second, 4096),
+	P(start, flags), P(start, from), P(start, size),
+	PM(start, extents, 16384), P(partial, size), PM(partial, hash, 32),
+	UNUSED(probe), UNUSED(echo),
 	UNUSED(jobs), P(kill, job), P(kill, signal), P(attach, job),
 	P(attach, flags), P(attach, out), P(attach, err), UNUSED(stop), UNUSED(linkinfo), P(status, json),
 	P(probe_info, flags), P(probe_info, uid), P(probe_info, gid),
@@ -61,7 +68,10 @@ static const struct place places[] = {
 	PM(probe_info, program, 64), PM(probe_info, arch, 64),
 	PM(probe_info, exe, 4096), PM(probe_info, cwd, 4096),
 	PM(probe_info, hash, 32), PM(probe_info, dirs, 4096),
-	P(file_info, size), P(file_info, mode), P(exec_info, job),
+	P(file_info, flags), P(file_info, size), P(file_info, mode),
+	P(file_info, uid), P(file_info, gid), P(file_info, mtime),
+	P(file_info, blocks), P(file_info, links), PM(file_info, hash, 32),
+	PM(file_info, name, 255), PM(file_info, link, 4096), P(exec_info, job),
 	P(exec_info, flags), P(exec_info, uid), P(exec_info, user_us),
 	P(exec_info, system_us), P(exec_info, read_blocks),
 	P(exec_info, written_blocks), P(exec_info, peak_kib),
@@ -496,7 +506,7 @@ test_limits(void **state)
 		limit_of(&places[i]);
 		seen++;
 	}
-	assert_int_equal(seen, 36);
+	assert_int_equal(seen, 45);
 }
 
 static void
