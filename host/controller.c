@@ -42,7 +42,14 @@ struct controller {
 unsigned
 hub_busy(const struct hub *hub)
 {
-	return hub->clients.requests;
+	unsigned busy = hub->clients.requests;
+	const struct list *l;
+
+	for (l = hub->links.next; l != &hub->links; l = l->next) {
+		busy += target_link_left(LIST_OF((struct list *)(uintptr_t)l,
+		    struct target_link, link));
+	}
+	return busy;
 }
 
 void

@@ -35,7 +35,10 @@ struct hub {
 /* End all links, answer, and leave the loop; safe to repeat. */
 void hub_stop(struct hub *hub, const char *why);
 
-/* Requests of clients that are not answered yet. */
+/*
+ * Requests of clients that are not answered yet, and links with jobs that no
+ * client waits for: detached ones, and what others left behind.
+ */
 unsigned hub_busy(const struct hub *hub);
 
 #endif

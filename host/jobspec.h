@@ -8,7 +8,7 @@
 #include "envlist.h"
 #include "error.h"
 #include "items.h"
-#include "limits.h"
+#include "rlimits.h"
 #include "options.h"
 
 #define JOBSPEC_GRACE_MS 2000u		/* TERM to KILL, by default */

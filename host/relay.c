@@ -110,6 +110,18 @@ ours_alone(uint8_t step)
 	    step == WIRE_STEP_SHUTDOWN;
 }
 
+/* A detached job, or one whose descendants hold its output, lives on. */
+static bool
+leaves_some(const struct wire_result *result)
+{
+	struct wire info;
+
+	return result->detached || (result->info.len > 0 &&
+	    wire_decode(result->info.at, result->info.len, &info) == WIRE_OK &&
+	    info.type == WIRE_EXEC_INFO &&
+	    (info.u.exec_info.flags & WIRE_EXEC_RUNNING) != 0);
+}
+
 /* The agent's own result, as it is but for what only we know. */
 static void
 pass_result(struct relay *relay)
@@ -128,6 +140,9 @@ pass_result(struct relay *relay)
 		result.step = WIRE_STEP_PROTOCOL;
 	}
 	result.new_agent = relay->target != NULL && relay->target->new_agent;
+	if (relay->target != NULL && leaves_some(&result)) {
+		relay->target->left_at = clock_now();
+	}
 	relay_answer(relay, &result);
 }
 

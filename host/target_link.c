@@ -261,6 +261,15 @@ may_idle(const struct target_link *link)
 	    link->new_agent;
 }
 
+bool
+target_link_left(const struct target_link *link)
+{
+	const struct link *at = link->carrier.link;
+
+	return link->state == TARGET_LINK_UP && at != NULL &&
+	    (link_peer_busy(at) || link->left_at > link_pong_at(at));
+}
+
 static void
 look_idle(struct target_link *link, uint64_t now)
 {

@@ -60,6 +60,7 @@ struct target_link {
 	bool new_agent;			/* for every result of its session */
 	bool used;			/* the record on disk says so */
 	uint64_t begun, idle_since;
+	uint64_t left_at;		/* a job went on without its client */
 	uint64_t requests;
 	uint64_t moved;			/* bytes in all, at the last look */
 	uint64_t log_since;		/* the agent's lines since then */
@@ -77,6 +78,9 @@ void target_link_submit(struct target_link *link, struct relay *relay);
 
 void target_link_interest(struct target_link *link, struct pollset *set);
 void target_link_run(struct target_link *link, const struct pollset *set);
+
+/* Whether jobs live there that no client waits for, as far as is known. */
+bool target_link_left(const struct target_link *link);
 
 /* Give memory back if nothing moved since the last call; true: call again. */
 bool target_link_trim(struct target_link *link);

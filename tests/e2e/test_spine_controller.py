@@ -221,6 +221,26 @@ def test_an_older_controller_that_is_busy(new_host, tmp_path):
     assert host.exec("local", "echo", "new").out == b"new\n"
 
 
+def test_an_older_controller_with_a_detached_job(new_host, tmp_path):
+    program, older, _ = other_program(tmp_path)
+    host, mark = new_host(), marker()
+    old = Host(program=program)
+    shutil.rmtree(old.top)
+    old.env, old.dir, old.top = host.env, host.dir, host.top / "none"
+    done = old.run("exec", "-d", "local", "--", "sh", "-c", "sleep 300",
+                   mark)
+    assert done.status == 0, done
+    wait_for("the job", lambda: find(mark))
+    done = host.exec("local", "true")
+    assert done.status == 125 and older in done.err, done
+    assert find(mark)
+    assert old.run("kill", "local", "1").status == 0
+    wait_for("the job's end", lambda: not find(mark))
+    assert old.run("wait", "local", "1").status == 143
+    # The old one learns with its next look at the agent that all is over.
+    wait_for("a new one", lambda: host.exec("local", "true").status == 0)
+
+
 def test_a_removed_socket_ends_the_controller(new_host):
     host = new_host()
     assert host.exec("local", "true").status == 0

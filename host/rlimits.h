@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * limits.h - resource limits as exec's --limit gives them.
+ * rlimits.h - resource limits as exec's --limit gives them.
  *
  * The names and numbers are Linux's, wherever the host runs.
  */
-#ifndef LIMITS_H
-#define LIMITS_H
+#ifndef RLIMITS_H
+#define RLIMITS_H
 
 #include <stdbool.h>
 

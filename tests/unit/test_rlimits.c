@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_limits.c - --limit's names and values, as EXEC carries them. */
-#include "limits.h"
+/* test_rlimits.c - --limit's names and values, as EXEC carries them. */
+#include "rlimits.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

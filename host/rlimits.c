@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "limits.h"
+#include "rlimits.h"
 
 #include <stdio.h>
 #include <string.h>
