@@ -54,6 +54,7 @@ link_new(struct link_config *config, enum seal_role role)
 	link->seal = config->seal;
 	link->in = config->in;
 	link->terminal = isatty(config->in) == 1;
+	link->hands_over = config->hands_over;
 	link->out = config->out;
 	link->ping = (config->ping_ms ? config->ping_ms : LINK_PING_MS) *
 	    (uint64_t)CLOCK_MS;
@@ -114,7 +115,9 @@ link_free(struct link *link)
 		return;
 	}
 	seal_free(link->seal);
-	close(link->in);
+	if (link->in != -1) {
+		close(link->in);
+	}
 	if (link->out != link->in) {
 		close(link->out);
 	}
@@ -225,6 +228,11 @@ seal_control(struct link *link)
 {
 	struct wire msg = { 0 };
 
+	if (link->resume_due && link->hands_over) {
+		link->resume_due = false;
+		msg.type = WIRE_TERMINAL;
+		link_seal_message(link, &msg);
+	}
 	if (link->resume_due) {
 		link->resume_due = false;
 		msg.type = WIRE_RESUME;
@@ -328,11 +336,29 @@ link_flush(struct link *link)
 		if (link->out_dead || drain(link) != 0) {
 			return;
 		}
-		if (link->state >= LINK_CLOSED || !fill(link)) {
+		if (link->state >= LINK_TERMINAL || !fill(link)) {
 			return;
 		}
 	}
 	link->more = true;
+}
+
+int
+link_answer_terminal(struct link *link, uint32_t error)
+{
+	struct wire msg = { .type = WIRE_TERMINAL,
+	    .u.terminal.error = error };
+
+	link_seal_message(link, &msg);
+	return link->state == LINK_TERMINAL && drain(link) == 0 ? 0 : -1;
+}
+
+void
+link_take_terminal(struct link *link, int *in, int *out)
+{
+	*in = link->in;
+	*out = link->out;
+	link->in = link->out = -1;
 }
 
 /* ---- time ------------------------------------------------------------- */
@@ -352,7 +378,7 @@ time_passes(struct link *link, uint64_t now)
 		link->heard += gap - link->ping;
 		link->heard = link->heard < now ? link->heard : now;
 	}
-	if (link->state >= LINK_CLOSED) {
+	if (link->state >= LINK_TERMINAL) {
 		return;
 	}
 	if (link->state < LINK_UP) {
@@ -404,7 +430,7 @@ link_interest(struct link *link, struct pollset *set)
 	    session_pending(link->session)));
 
 	link->in_slot = link->out_slot = POLLSET_NONE;
-	if (link->state >= LINK_CLOSED) {
+	if (link->state >= LINK_TERMINAL) {
 		return;
 	}
 	link->in_slot = pollset_add(set, link->in, POLLIN);

@@ -30,6 +30,9 @@ enum link_state {
 	LINK_HELLO_WAIT,		/* host: reading noise until READY */
 	LINK_RESUME_WAIT,		/* the far end's RESUME is due */
 	LINK_UP,
+	LINK_TERMINAL,			/* its descriptors are the owner's to
+					 * take; agent: TERMINAL opened, host:
+					 * the answer did */
 	LINK_CLOSED,			/* CLOSE arrived, or the end of input */
 	LINK_FAILED			/* link_error() says why */
 };
@@ -51,7 +54,8 @@ struct link_config {
 	int in, out;			/* owned from now on, may be equal */
 	uint32_t ping_ms, dead_ms;	/* host; 0: the defaults */
 	uint8_t unlinked;		/* agent: for READY */
-	bool switches;			/* likewise */
+	bool switches, terminals;	/* likewise */
+	bool hands_over;		/* a terminal: RESUME is not for it */
 };
 
 /*
@@ -86,6 +90,17 @@ void link_wipe(struct link *link);
 /* One turn of a loop: say what to wait for, then act on it. */
 void link_interest(struct link *link, struct pollset *set);
 void link_run(struct link *link, const struct pollset *set);
+
+/*
+ * In LINK_TERMINAL.  Agent: seal the answer, error an errno or 0, and write
+ * it; 0, or -1 if it was not written whole.
+ */
+int link_answer_terminal(struct link *link, uint32_t error);
+/*
+ * Both: the descriptors become the caller's, and the link is only to be
+ * freed.  Nothing of what it has read is theirs.
+ */
+void link_take_terminal(struct link *link, int *in, int *out);
 
 /* Push out what is ready now; link_run() does it too. */
 void link_flush(struct link *link);

@@ -145,6 +145,7 @@ link_hello_send(struct link *link, const struct link_config *config)
 	msg.u.ready.uid = (uint32_t)getuid();
 	msg.u.ready.unlinked = config->unlinked;
 	msg.u.ready.switches = config->switches;
+	msg.u.ready.terminals = config->terminals;
 	link_seal_message(link, &msg);
 }
 

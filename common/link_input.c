@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* link_input.c - what arrives on a link: records opened, frames handed on. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -79,6 +80,35 @@ on_resume(struct link *link, const struct wire *msg, struct error *error)
 	return link_attach(link, msg->u.resume.next, error);
 }
 
+/*
+ * These descriptors are a terminal's from here on: what is sealed ends with
+ * this record, so nothing may stand behind the host's.
+ */
+static int
+on_terminal(struct link *link, const struct wire_terminal *msg,
+    struct error *error)
+{
+	struct seal_binding b;
+
+	if (link->role == SEAL_HOST) {
+		error_set(error, WIRE_STEP_PTY, (int)(msg->error & INT_MAX),
+		    "the terminal was not handed over");
+		if (msg->error != 0) {
+			return -1;
+		}
+	} else {
+		link_bind(link, &b);
+		if (link->in_start != link->in_end ||
+		    seal_settle(link->seal, link->secret, &b) == -1) {
+			error_set(error, WIRE_STEP_PROTOCOL, 0,
+			    "more than a terminal");
+			return -1;
+		}
+	}
+	link->state = LINK_TERMINAL;
+	return 0;
+}
+
 static int
 on_link_frame(struct link *link, const uint8_t *frame, size_t len,
     struct error *error)
@@ -91,8 +121,11 @@ on_link_frame(struct link *link, const uint8_t *frame, size_t len,
 		    wire_name(frame[0]), wire_err_text(err));
 		return -1;
 	}
-	if (msg.type == WIRE_RESUME) {
+	if (msg.type == WIRE_RESUME && !link->hands_over) {
 		return on_resume(link, &msg, error);
+	}
+	if (msg.type == WIRE_TERMINAL && link->hands_over) {
+		return on_terminal(link, &msg.u.terminal, error);
 	}
 	if (link->state == LINK_RESUME_WAIT) {
 		error_set(error, WIRE_STEP_PROTOCOL, 0,
@@ -240,7 +273,7 @@ link_receive(struct link *link)
 	unsigned i;
 
 	for (i = 0; i < (link->terminal ? TURN_READS_TERMINAL : TURN_READS) &&
-	    link->state < LINK_CLOSED; i++) {
+	    link->state < LINK_TERMINAL; i++) {
 		room = LINK_IN - link->in_end;
 		n = read(link->in, link->in_buf + link->in_end, room);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN)) {

@@ -33,6 +33,7 @@ struct link {
 	struct seal *seal;		/* owned */
 	int in, out;			/* owned */
 	bool terminal;			/* in is one: short reads mean little */
+	bool hands_over;		/* as in link_config */
 	uint8_t hello[LINK_HELLO];	/* the one that T is made of */
 	struct wire_ready ready;
 	char wrong_version[LINK_VERSIONS + 1];

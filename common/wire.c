@@ -36,7 +36,7 @@ struct message {
 static const struct field ready_fields[] = {
 	N(K_U16, ready, version), N(K_U32, ready, link), N(K_U32, ready, uid),
 	N(K_U8, ready, unlinked), N(K_U8, ready, switches),
-	N(K_PAD, ready, pad)
+	N(K_U8, ready, terminals), N(K_PAD, ready, pad)
 };
 static const struct field resume_fields[] = {
 	N(K_U64, resume, next), N(K_U32, resume, ping_ms),
@@ -48,6 +48,9 @@ static const struct field pong_fields[] = {
 	N(K_U64, pong, id), N(K_U8, pong, busy)
 };
 static const struct field close_fields[] = { N(K_U8, close, session) };
+static const struct field terminal_fields[] = {
+	N(K_U32, terminal, error)
+};
 static const struct field open_fields[] = {
 	N(K_U32, open, request), N(K_U8, open, kind), N(K_U32, open, body),
 	N(K_U64, open, out), N(K_U64, open, err)
@@ -98,7 +101,8 @@ static const struct field exec_fields[] = {
 	N(K_U32, exec, flags), N(K_U64, exec, timeout_ms),
 	N(K_U32, exec, grace_ms), N(K_U16, exec, rows),
 	N(K_U16, exec, columns), N(K_U32, exec, umask), N(K_I32, exec, nice),
-	N(K_U32, exec, keep), B(K_BYTES, exec, user, WIRE_USER_MAX),
+	N(K_U32, exec, keep), N(K_U32, exec, terminal),
+	B(K_BYTES, exec, user, WIRE_USER_MAX),
 	B(K_BYTES, exec, cwd, WIRE_PATH_MAX),
 	B(K_LIST, exec, argv, WIRE_BODY_MAX),
 	B(K_LIST, exec, env, WIRE_BODY_MAX),
@@ -227,6 +231,7 @@ static const struct message messages[] = {
 	M(WIRE_PING, WIRE_CLASS_LINK, ping),
 	M(WIRE_PONG, WIRE_CLASS_LINK, pong),
 	M(WIRE_CLOSE, WIRE_CLASS_LINK, close),
+	M(WIRE_TERMINAL, WIRE_CLASS_LINK, terminal),
 	M(WIRE_OPEN, WIRE_CLASS_SESSION, open),
 	M(WIRE_DATA, WIRE_CLASS_SESSION, data),
 	M(WIRE_CREDIT, WIRE_CLASS_SESSION, credit),

@@ -64,6 +64,7 @@ enum wire_type {
 	WIRE_PING = 4,
 	WIRE_PONG = 5,
 	WIRE_CLOSE = 6,
+	WIRE_TERMINAL = 7,
 	/* session frames: numbered, kept until acknowledged */
 	WIRE_OPEN = 16,
 	WIRE_DATA = 17,
@@ -174,6 +175,7 @@ struct wire_ready {
 	uint32_t uid;
 	uint8_t unlinked;		/* enum wire_unlinked */
 	uint8_t switches;		/* it can run jobs as any user */
+	uint8_t terminals;		/* it can open terminals */
 	struct wire_bytes pad;		/* zeros */
 };
 
@@ -205,6 +207,10 @@ struct wire_pong {
 
 struct wire_close {
 	uint8_t session;		/* 1: the session ends, 0: the link */
+};
+
+struct wire_terminal {
+	uint32_t error;			/* agent: 0, or why not (Linux errno) */
 };
 
 struct wire_open {
@@ -311,6 +317,8 @@ struct wire_exec {
 	uint32_t umask;
 	int32_t nice;			/* added to the target's */
 	uint32_t keep;			/* DETACH: bytes kept of each stream */
+	uint32_t terminal;		/* TTY: the link that handed it over;
+					 * 0: the agent opens one */
 	struct wire_bytes user;		/* NAME|UID[:GROUP|GID]; empty: the
 					 * target's own */
 	struct wire_bytes cwd;		/* empty: the target's own */
@@ -591,6 +599,7 @@ struct wire {
 		struct wire_ping ping;
 		struct wire_pong pong;
 		struct wire_close close;
+		struct wire_terminal terminal;
 		struct wire_open open;
 		struct wire_data data;
 		struct wire_credit credit;

@@ -29,9 +29,11 @@ struct place {
 
 static const struct place places[] = {
 	P(ready, version), P(ready, link), P(ready, uid), P(ready, unlinked),
-	P(ready, switches), P(ready, pad), P(resume, next), P(resume, ping_ms),
+	P(ready, switches), P(ready, terminals), P(ready, pad),
+	P(resume, next), P(resume, ping_ms),
 	P(resume, dead_ms), P(ack, next), P(ping, id),
-	P(pong, id), P(pong, busy), P(close, session), P(open, request),
+	P(pong, id), P(pong, busy), P(close, session),
+	P(terminal, error), P(open, request),
 	P(open, kind), P(open, body), P(open, out), P(open, err),
 	P(data, request), P(data, channel), P(data, offset), P(data, bytes),
 	P(credit, request), P(credit, channel), P(credit, limit),
@@ -48,6 +50,7 @@ static const struct place places[] = {
 	P(welcome, busy), PM(welcome, program, 64), P(exec, flags),
 	P(exec, timeout_ms), P(exec, grace_ms), P(exec, rows),
 	P(exec, columns), P(exec, umask), P(exec, nice), P(exec, keep),
+	P(exec, terminal),
 	PM(exec, user, 256), PM(exec, cwd, 4096),
 	PM(exec, argv, 1572864), PM(exec, env, 1572864),
 	PM(exec, unset, 1572864), PM(exec, limits, 340), P(put, flags), P(put, mode),
@@ -572,7 +575,7 @@ test_list_abuse(void **state)
 	/* An EXEC's fields around argv; the other lists are empty. */
 	static const char head[] = "40" "00000000" "0000000000000000"
 	    "00000000" "0000" "0000" "00000000" "00000000" "00000000"
-	    "00000000" "00000000";
+	    "00000000" "00000000" "00000000";
 	static const char tail[] = "00000004" "00000000" "00000004"
 	    "00000000" "00000004" "00000000";
 	struct wire msg;
