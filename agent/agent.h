@@ -3,9 +3,10 @@
  * agent.h - what the agent's files share: version, limits, small helpers.
  *
  * main.c reads argv, stub.c is the process that the transport started,
- * core.c the loop that talks to the host.  A job: job.c (the core's side),
+ * core.c the loop that talks to the host, attempt.c how descriptors for it
+ * come.  A job: job.c (the core's side),
  * init.c (its own process), child.c (exec), tree.c (its descendants), user.c
- * (who it is), joblog.c (output that is kept).  worker.c starts the processes
+ * (who it is), terminal.c, joblog.c (output that is kept).  worker.c starts the processes
  * that serve files (file.c), facts (probe.c) and lists.
  */
 #ifndef AGENT_H
@@ -21,7 +22,7 @@
 #define AGENT_TIDY_MS 1000u		/* for a worker's half file to go */
 #define AGENT_PIPE 262144		/* a file's pipe, if the kernel lets us */
 
-/* argv of `start`, and what the stub learned of its own file. */
+/* argv of `start` or `attach`, and what the stub learned of its own file. */
 struct agent_start {
 	char *words[5];			/* link.h's terms; borrowed */
 	char exe[WIRE_PATH_MAX];	/* own path, "" if unknown */
@@ -33,6 +34,12 @@ struct agent_start {
 
 /* stub.c: never returns before the core has ended; the exit status. */
 int stub_run(const struct agent_start *start);
+
+/*
+ * stub.c: hand the terminal to the session's core; returns once the core has
+ * let go of it: 0, or 1 if it never had it.
+ */
+int stub_attach(const struct agent_start *start);
 
 /* core.c: the core's life; its end of the socket to the stub is fd. */
 int core_run(int fd, const struct agent_start *start, uint8_t unlinked);

@@ -150,6 +150,11 @@ check(const struct wire_exec *exec, struct error *error)
 	if ((exec->argv.count == 0) != ((exec->flags & WIRE_EXEC_SHELL) != 0)) {
 		return refuse(error, "argument", 0, "is missing");
 	}
+	if (exec->terminal != 0 && (exec->flags & (WIRE_EXEC_TTY |
+	    WIRE_EXEC_DETACH)) != WIRE_EXEC_TTY) {
+		return refuse(error, "terminal", exec->terminal,
+		    "is of no use to it");
+	}
 	for (i = 0; wire_next(&limits, &item); i++) {
 		if (item.len != WIRE_LIMIT_BYTES || i >= WIRE_LIMITS_MAX) {
 			return refuse(error, "limit", i, "has a wrong form");
@@ -213,6 +218,7 @@ child_spec(struct child_spec *spec, const struct wire_exec *exec,
 	spec->limits = (struct wire_list){ exec->limits.count,
 	    { limits, exec->limits.raw.len } };
 	spec->flags = exec->flags;
+	spec->terminal = -1;
 	spec->rows = exec->rows;
 	spec->columns = exec->columns;
 	spec->umask = exec->umask;

@@ -21,6 +21,7 @@ struct child_spec {
 	size_t env_count;
 	bool given[CHILD_USER_VARS];	/* the request has a say on these */
 	unsigned flags;			/* enum wire_exec_flags */
+	int terminal;			/* borrowed: handed over; -1: none */
 	uint16_t rows, columns;
 	uint32_t umask;
 	int32_t nice;

@@ -12,26 +12,24 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent.h"
+#include "attempt.h"
 #include "clock.h"
 #include "file.h"
 #include "job.h"
 #include "joblog.h"
+#include "terminal.h"
 #include "user.h"
 #include "worker.h"
-
-#define ATTEMPT_MS 10000u		/* for the stub's words to come */
-#define WORDS_MAX 512u
 
 struct core {
 	int stub;			/* attempts arrive here */
 	int chld[2];			/* SIGCHLD's self-pipe */
 	uint64_t deadline;		/* of the first attempt */
-	uint8_t unlinked;
+	struct link_config base;	/* of all links */
 	struct seal_secret *secret;
 	struct link *link;
 	struct session *session;
@@ -47,6 +45,7 @@ core_wipe(void)
 {
 	seal_secret_wipe(core.secret);
 	link_wipe(core.link);
+	attempts_wipe();
 }
 
 /* ---- requests --------------------------------------------------------- */
@@ -287,91 +286,26 @@ static const struct session_events events = {
 	.resize = on_resize, .cancel = on_cancel
 };
 
-/* ---- attempts --------------------------------------------------------- */
-
-/* A file that another user serves could stop a loop: only these may come. */
-static bool
-fit_for_link(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) ||
-	    S_ISSOCK(st.st_mode) || isatty(fd));
-}
-
-static int
-split_words(char *buf, size_t len, char *words[5])
-{
-	size_t i, n = 0;
-
-	if (len == 0 || buf[len - 1] != '\0') {
-		return -1;
-	}
-	for (i = 0; i < len; i += strlen(buf + i) + 1) {
-		if (n == 5) {
-			return -1;
-		}
-		words[n++] = buf + i;
-	}
-	return n == 5 ? 0 : -1;
-}
-
-static int
-link_up(char *words[5], int fds[2])
-{
-	struct link_config config = { .session = core.session,
-	    .secret = core.secret, .in = fds[0], .out = fds[1],
-	    .unlinked = core.unlinked, .switches = user_can_switch() };
-	const char *what;
-
-	if (link_parse_terms(&config.terms, words, &what) == -1 ||
-	    config.terms.number != 1 || !fit_for_link(fds[0]) ||
-	    !fit_for_link(fds[1]) ||
-	    fcntl(fds[0], F_SETFL, O_RDWR | O_NONBLOCK) == -1 ||
-	    fcntl(fds[1], F_SETFL, O_RDWR | O_NONBLOCK) == -1) {
-		close(fds[0]);
-		close(fds[1]);
-		return -1;
-	}
-	probe_terminal(isatty(fds[0]));
-	core.link = link_new_agent(&config);
-	return core.link == NULL ? -1 : 0;
-}
+/* ---- the first link --------------------------------------------------------- */
 
 /* The stub's words and descriptors; -1 if no link can come of it. */
 static int
 take_attempt(void)
 {
-	union {
-		char buf[CMSG_SPACE(2 * sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	char buf[WORDS_MAX], *words[5];
-	struct iovec iov = { buf, sizeof(buf) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
-	    .msg_control = control.buf,
-	    .msg_controllen = sizeof(control.buf) };
-	struct cmsghdr *c;
-	ssize_t n;
-	int fds[2];
+	struct link_config config = core.base;
+	int rc = attempt_receive(core.stub, &config);
 
-	n = recvmsg(core.stub, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	if (n == -1 && (errno == EAGAIN || errno == EINTR)) {
-		return 0;
+	if (rc == 1 && config.terms.number != 1) {
+		close(config.in);
+		close(config.out);
+		rc = -1;
 	}
-	c = n <= 0 ? NULL : CMSG_FIRSTHDR(&msg);
-	if (c == NULL || (msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0 ||
-	    c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
-	    c->cmsg_len != CMSG_LEN(sizeof(fds))) {
-		return -1;
+	if (rc == 1) {
+		probe_terminal(isatty(config.in));
+		core.link = link_new_agent(&config);
+		rc = core.link == NULL ? -1 : 0;
 	}
-	memcpy(fds, CMSG_DATA(c), sizeof(fds));
-	if (split_words(buf, (size_t)n, words) == -1) {
-		close(fds[0]);
-		close(fds[1]);
-		return -1;
-	}
-	return link_up(words, fds);
+	return rc;
 }
 
 /* ---- life ------------------------------------------------------------- */
@@ -434,7 +368,6 @@ set_up(int fd, const struct agent_start *start, uint8_t unlinked)
 	child_prepare();
 	core.start = start;
 	core.stub = fd;
-	core.unlinked = unlinked;
 	core.deadline = clock_now() + ATTEMPT_MS * (uint64_t)CLOCK_MS;
 	signal(SIGPIPE, SIG_IGN);
 	if (pipe2(core.chld, O_CLOEXEC | O_NONBLOCK) == -1 ||
@@ -444,7 +377,15 @@ set_up(int fd, const struct agent_start *start, uint8_t unlinked)
 	}
 	core.secret = seal_secret_new();
 	core.session = session_new(&config);
-	return core.secret == NULL || core.session == NULL ? -1 : 0;
+	if (core.secret == NULL || core.session == NULL) {
+		return -1;
+	}
+	core.base = (struct link_config){ .session = core.session,
+	    .secret = core.secret, .unlinked = unlinked,
+	    .switches = user_can_switch(), .terminals = terminal_possible() };
+	/* Without it only what needs a second link fails, and says so. */
+	attempts_listen(start->words[2], &core.base);
+	return 0;
 }
 
 static void
@@ -476,6 +417,7 @@ turn(void)
 	} else {
 		pollset_wake(&core.set, core.deadline);
 	}
+	attempts_interest(&core.set);
 	workers_interest(&core.set);
 	jobs_interest(&core.set);
 	if (pollset_wait(&core.set) == -1) {
@@ -493,6 +435,7 @@ turn(void)
 	if (core.link == NULL) {
 		return clock_now() < core.deadline;
 	}
+	attempts_run(&core.set);
 	workers_run(&core.set);
 	jobs_run(&core.set);
 	link_set_busy(core.link, jobs_alive());
@@ -513,6 +456,7 @@ core_run(int fd, const struct agent_start *start, uint8_t unlinked)
 	}
 	/* Nobody can ask for anything any more: nothing may stay behind. */
 	jobs_end();
+	attempts_close();
 	link_free(core.link);
 	seal_secret_free(core.secret);
 	return rc == 0 ? 0 : 1;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "terminal.h"
 #include "tree.h"
 #include "worker.h"
 
@@ -186,33 +187,20 @@ struct ends {
 	unsigned count;			/* in core[] */
 };
 
+/* The one handed over, whose other end the core has not; or a new one. */
 static void
 open_terminal(const struct child_spec *spec, struct ends *e)
 {
-	struct winsize size = { .ws_row = spec->rows,
-	    .ws_col = spec->columns };
-	int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
-	char path[64];
+	char path[TERMINAL_PATH];
+	const char *what = "the modes of the terminal";
 
-	if (master == -1) {
-		master = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	e->in = spec->terminal;
+	if (e->in != -1 ? terminal_cook(e->in, true) == -1 :
+	    terminal_open(&e->core[e->count++], &e->in, path, &what) == -1) {
+		fail(WIRE_STEP_PTY, errno, what);
 	}
-	if (master == -1) {
-		fail(WIRE_STEP_PTY, errno, "/dev/ptmx");
-	}
-	if (unlockpt(master) == -1 ||
-	    ptsname_r(master, path, sizeof(path)) != 0) {
-		fail(WIRE_STEP_PTY, errno, "a new terminal");
-	}
-	e->in = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (e->in == -1) {
-		fail(WIRE_STEP_PTY, errno, path);
-	}
-	if (spec->rows != 0 && spec->columns != 0) {
-		ioctl(master, TIOCSWINSZ, &size);
-	}
+	terminal_resize(e->in, spec->rows, spec->columns);
 	e->out = e->err = e->in;
-	e->core[e->count++] = master;
 }
 
 /*
@@ -502,7 +490,7 @@ read_spec(struct child_spec *spec, const uint8_t *body, uint32_t len,
 }
 
 void
-init_run(int core, const uint8_t *body, uint32_t len,
+init_run(int core, int terminal, const uint8_t *body, uint32_t len,
     const struct agent_start *agent)
 {
 	struct pollfd p = { core, POLLIN, 0 };
@@ -513,12 +501,13 @@ init_run(int core, const uint8_t *body, uint32_t len,
 	bool alive;
 
 	init.core = core;
-	worker_close_others(core, -1, -1);
+	worker_close_others(core, terminal, -1);
 	guard();
 	if (body == NULL) {
 		body = await_body(&len);
 	}
 	read_spec(&spec, body, len, agent);
+	spec.terminal = terminal;
 	start(&spec);
 	sigfillset(&mask);
 	sigdelset(&mask, SIGCHLD);

@@ -53,11 +53,12 @@ struct init_msg {
 };
 
 /*
- * In the new process, keys wiped: close all but core, its socket, and be the
- * init of the job that the EXEC body[len] asks for; NULL: that body is the
+ * In the new process, keys wiped: close all but core, its socket, and a
+ * terminal that was handed over (-1: none), and be the init of the job that
+ * the EXEC body[len] asks for; NULL: that body is the
  * first message to come, and the end of the socket ends a life without a job.
  */
-void init_run(int core, const uint8_t *body, uint32_t len,
+void init_run(int core, int terminal, const uint8_t *body, uint32_t len,
     const struct agent_start *start) __attribute__((noreturn));
 #define INIT_BODY_MAX 32768u		/* that a waiting init takes */
 

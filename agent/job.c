@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attempt.h"
 #include "clock.h"
 #include "joblog.h"
+#include "terminal.h"
 #include "tree.h"
 #include "worker.h"
 
@@ -76,6 +77,8 @@ free_job(struct job *job)
 	pipes_close(&job->pipes);
 	joblog_free(job->log);
 	close_fd(&job->core);
+	close_fd(&job->terminal);
+	close_fd(&job->stub);
 	list_remove(&job->link);
 	count--;
 	free(job->failure);
@@ -181,13 +184,12 @@ job_signal(struct job *job, int number)
 void
 job_resize(struct job *job, unsigned rows, unsigned columns)
 {
-	struct winsize size = { .ws_row = (unsigned short)rows,
-	    .ws_col = (unsigned short)columns };
-
-	job->rows = size.ws_row;
-	job->columns = size.ws_col;
-	if (job->pipes.terminal && job->pipes.out[0] != -1) {
-		ioctl(job->pipes.out[0], TIOCSWINSZ, &size);
+	job->rows = (uint16_t)rows;
+	job->columns = (uint16_t)columns;
+	if (job->terminal != -1) {
+		terminal_resize(job->terminal, rows, columns);
+	} else if (job->pipes.terminal && job->pipes.out[0] != -1) {
+		terminal_resize(job->pipes.out[0], rows, columns);
 	}
 }
 
@@ -307,6 +309,7 @@ new_job(struct session_request *req, const struct wire_exec *exec)
 	job->started = clock_now();
 	job->deadline = CLOCK_NEVER;
 	job->slot = POLLSET_NONE;
+	job->terminal = job->stub = -1;
 	if (exec->timeout_ms > 0 && exec->timeout_ms < CLOCK_NEVER / CLOCK_MS -
 	    job->started) {
 		job->deadline = job->started + exec->timeout_ms * CLOCK_MS;
@@ -320,7 +323,7 @@ new_job(struct session_request *req, const struct wire_exec *exec)
 
 /* An init for body[len], or for what will be sent to it (NULL). */
 static pid_t
-fork_init(int *core, const uint8_t *body, uint32_t len,
+fork_init(int *core, int terminal, const uint8_t *body, uint32_t len,
     const struct agent_start *start)
 {
 	int pair[2];
@@ -332,7 +335,7 @@ fork_init(int *core, const uint8_t *body, uint32_t len,
 	pid = fork();
 	if (pid == 0) {
 		core_wipe();
-		init_run(pair[1], body, len, start);
+		init_run(pair[1], terminal, body, len, start);
 	}
 	close(pair[1]);
 	if (pid == -1) {
@@ -349,7 +352,7 @@ jobs_prepare(const struct agent_start *start)
 {
 	/* Whoever runs no commands needs none; no matter if it fails. */
 	if (spare.wanted && spare.pid == 0) {
-		spare.pid = fork_init(&spare.core, NULL, 0, start);
+		spare.pid = fork_init(&spare.core, -1, NULL, 0, start);
 		spare.pid = spare.pid == -1 ? 0 : spare.pid;
 	}
 }
@@ -390,20 +393,32 @@ job_exec(struct session_request *req, const struct wire_exec *exec,
 		    errno == EBUSY ? 0 : errno, "memory for a job");
 		return;
 	}
-	job->init = use_spare(&job->core, body, len);
+	if (exec->terminal != 0 && attempts_take(exec->terminal,
+	    &job->terminal, &job->stub) == -1) {
+		refuse(req, WIRE_STEP_PTY, ENOTTY, "none was handed over");
+		joblog_free(job->log);
+		free(job);
+		return;
+	}
+	job->init = job->terminal != -1 ? -1 :
+	    use_spare(&job->core, body, len);
 	if (job->init == -1) {
-		job->init = fork_init(&job->core, body, len, start);
+		job->init = fork_init(&job->core, job->terminal, body, len,
+		    start);
 	}
 	if (job->init == -1) {
 		refuse(req, WIRE_STEP_FORK, errno, "a new process");
 		joblog_free(job->log);
+		close_fd(&job->terminal);
+		close_fd(&job->stub);
 		free(job);
 		return;
 	}
 	list_append(&all, &job->link);
 	count++;
 	req->app = job;
-	if (!(exec->flags & (WIRE_EXEC_STDIN | WIRE_EXEC_TTY))) {
+	if (job->terminal != -1 ||
+	    !(exec->flags & (WIRE_EXEC_STDIN | WIRE_EXEC_TTY))) {
 		session_ignore(req, 1);
 	}
 }
@@ -437,10 +452,11 @@ static void
 begun(struct job *job, const struct init_msg *msg, int fds[FILES_MAX],
     unsigned files)
 {
-	bool terminal = job->pipes.terminal;
+	bool handed = job->terminal != -1;
+	bool terminal = job->pipes.terminal && !handed;
 	int in = files > 2 ? fds[2] : -1;
 
-	if (job->begun || files < (terminal ? 1u : 2u)) {
+	if (job->begun || files < (handed ? 0u : terminal ? 1u : 2u)) {
 		while (files > 0) {
 			close(fds[--files]);
 		}
@@ -456,7 +472,8 @@ begun(struct job *job, const struct init_msg *msg, int fds[FILES_MAX],
 	if (terminal) {
 		in = fcntl(fds[0], F_DUPFD_CLOEXEC, AGENT_NULL_FDS);
 	}
-	pipes_take(&job->pipes, in, fds[0], terminal ? -1 : fds[1]);
+	pipes_take(&job->pipes, in, handed ? -1 : fds[0],
+	    terminal || handed ? -1 : fds[1]);
 	if (job->rows != 0) {
 		job_resize(job, job->rows, job->columns);
 	}
@@ -708,6 +725,8 @@ answer(struct job *job)
 	req->app = NULL;
 	job->pipes.req = NULL;
 	session_result(req, &r);
+	close_fd(&job->terminal);
+	close_fd(&job->stub);
 }
 
 /* Whether everything that its result tells has happened. */

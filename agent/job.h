@@ -30,6 +30,8 @@ struct job {
 	uint32_t uid;
 	uint16_t rows, columns;		/* asked for before it began */
 	int core;			/* our socket to the init, -1: closed */
+	int terminal, stub;		/* owned: if it was handed over, for its
+					 * size, and until it is let go */
 	size_t slot;
 	bool begun;			/* INIT_START came */
 	bool over;			/* its leader ended, or never was */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* main.c - the agent's command line: start, and three helpers of injection. */
+/* main.c - the agent's command line: start, attach, and three helpers of injection. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,9 +12,9 @@ static int
 usage(const char *what)
 {
 	fprintf(stderr, "sandmux-agent: %s\n"
-	    "usage: sandmux-agent start VERSIONS TOKEN SESSION LINK HOSTKEY "
-	    "[hash=HEX] [unlink]\n"
-	    "           [user=USER] [keep-home]\n"
+	    "usage: sandmux-agent start|attach VERSIONS TOKEN SESSION LINK "
+	    "HOSTKEY\n           [hash=HEX] [unlink] "
+	    "[user=USER] [keep-home]\n"
 	    "       sandmux-agent --self-check HEX | remove | version\n"
 	    "It is started by sandmux on the host, not by hand.\n", what);
 	return 2;
@@ -47,14 +47,15 @@ self_check(const char *exe, const char *hex)
 }
 
 static int
-start(int argc, char **argv, struct agent_start *s)
+start(int argc, char **argv, struct agent_start *s,
+    int (*run)(const struct agent_start *))
 {
 	struct link_terms terms;
 	const char *what;
 	int i;
 
 	if (argc < 5) {
-		return usage("start needs five words");
+		return usage("five words are needed");
 	}
 	for (i = 0; i < 5; i++) {
 		s->words[i] = argv[i];
@@ -78,7 +79,7 @@ start(int argc, char **argv, struct agent_start *s)
 	if (s->hash != NULL && self_check(s->exe, s->hash) != 0) {
 		return 1;
 	}
-	return stub_run(s);
+	return run(s);
 }
 
 int
@@ -93,7 +94,10 @@ main(int argc, char **argv)
 	}
 	probe_exe(s.exe, sizeof(s.exe));
 	if (argc >= 2 && strcmp(argv[1], "start") == 0) {
-		return start(argc - 2, argv + 2, &s);
+		return start(argc - 2, argv + 2, &s, stub_run);
+	}
+	if (argc >= 2 && strcmp(argv[1], "attach") == 0) {
+		return start(argc - 2, argv + 2, &s, stub_attach);
 	}
 	if (argc == 3 && strcmp(argv[1], "--self-check") == 0) {
 		return self_check(s.exe, argv[2]);

@@ -4,15 +4,18 @@
  * usable, hands argv's words and its stdio to the core, and waits for it.
  */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include "agent.h"
+#include "attempt.h"
+#include "child.h"
 
 static void
 make_raw(int fd)
@@ -53,39 +56,9 @@ take_foreground(int fd)
 	}
 }
 
-/* Words, each with its NUL, and fds 0 and 1: what a core needs for a link. */
-static int
-hand_over(int fd, char *const words[5])
+static void
+settle(void)
 {
-	union {
-		char buf[CMSG_SPACE(2 * sizeof(int))];
-		struct cmsghdr align;
-	} control = { { 0 } };
-	struct iovec iov[5];
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 5,
-	    .msg_control = control.buf,
-	    .msg_controllen = sizeof(control.buf) };
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	int fds[2] = { 0, 1 }, i;
-
-	for (i = 0; i < 5; i++) {
-		iov[i].iov_base = words[i];
-		iov[i].iov_len = strlen(words[i]) + 1;
-	}
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(fds));
-	memcpy(CMSG_DATA(c), fds, sizeof(fds));
-	return sendmsg(fd, &msg, MSG_NOSIGNAL) == -1 ? -1 : 0;
-}
-
-int
-stub_run(const struct agent_start *start)
-{
-	uint8_t unlinked = WIRE_UNLINK_NOT_ASKED;
-	int pair[2], status;
-	pid_t core;
-
 	/* The terminal may hang up under us; the core decides what that means. */
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGTTOU, SIG_IGN);
@@ -94,10 +67,71 @@ stub_run(const struct agent_start *start)
 		make_raw(0);
 		take_foreground(0);
 	}
-	if (start->unlink) {
-		unlinked = probe_unlink(start->exe) == 0 ?
-		    WIRE_UNLINK_DONE : WIRE_UNLINK_FAILED;
+}
+
+static uint8_t
+remove_self(const struct agent_start *start)
+{
+	if (!start->unlink) {
+		return WIRE_UNLINK_NOT_ASKED;
 	}
+	return probe_unlink(start->exe) == 0 ? WIRE_UNLINK_DONE :
+	    WIRE_UNLINK_FAILED;
+}
+
+/*
+ * The job's leader can have the terminal once no session has it, and only
+ * the leader of the one that does can give it up.  0 or an errno.
+ */
+static uint8_t
+give_up_terminal(void)
+{
+	pid_t leader = tcgetsid(0);
+
+	if (leader == getpid()) {
+		return ioctl(0, TIOCNOTTY) == 0 ? 0 : (uint8_t)errno;
+	}
+	return leader == -1 ? 0 : EBUSY;
+}
+
+int
+stub_attach(const struct agent_start *start)
+{
+	struct sockaddr_un un;
+	socklen_t len = attempt_name(&un, start->words[2]);
+	uint8_t byte = EPIPE;
+	ssize_t n;
+	int fd;
+
+	settle();
+	/* What the transport has left open may be this terminal's other end. */
+	child_close(AGENT_NULL_FDS, INT_MAX);
+	remove_self(start);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd == -1 || connect(fd, (struct sockaddr *)&un, len) == -1 ||
+	    attempt_send(fd, start->words) == -1) {
+		perror("sandmux-agent: the session's socket");
+		return 1;
+	}
+	while ((n = recv(fd, &byte, 1, 0)) == 1 ||
+	    (n == -1 && errno == EINTR)) {
+		if (n == 1) {
+			byte = give_up_terminal();
+			send(fd, &byte, 1, MSG_NOSIGNAL);
+		}
+	}
+	return byte == 0 ? 0 : 1;
+}
+
+int
+stub_run(const struct agent_start *start)
+{
+	uint8_t unlinked;
+	int pair[2], status;
+	pid_t core;
+
+	settle();
+	unlinked = remove_self(start);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1) {
 		perror("sandmux-agent: socketpair");
 		return 1;
@@ -112,7 +146,7 @@ stub_run(const struct agent_start *start)
 		_exit(core_run(pair[1], start, unlinked));
 	}
 	close(pair[1]);
-	if (hand_over(pair[0], start->words) == -1) {
+	if (attempt_send(pair[0], start->words) == -1) {
 		perror("sandmux-agent: hand-over");
 	}
 	while (waitpid(core, &status, 0) == -1) {
