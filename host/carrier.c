@@ -110,7 +110,7 @@ build_argv(struct argv *argv, const struct carrier_spec *spec,
 	argv_init(argv);
 	spec->transport->link(spec->place, argv);
 	argv_add(argv, spec->agent);
-	argv_add(argv, "start");
+	argv_add(argv, spec->hands_over ? "attach" : "start");
 	argv_add(argv, terms->versions);
 	argv_add(argv, terms->token);
 	argv_add(argv, terms->session);
@@ -167,7 +167,8 @@ carrier_start(struct carrier *carrier, const struct carrier_spec *spec,
 	struct link_config config = {
 		.session = spec->session, .secret = spec->secret,
 		.in = -1, .out = -1,
-		.ping_ms = spec->ping_ms, .dead_ms = spec->dead_ms
+		.ping_ms = spec->ping_ms, .dead_ms = spec->dead_ms,
+		.hands_over = spec->hands_over
 	};
 
 	carrier_clear(carrier);
@@ -195,7 +196,7 @@ carrier_start(struct carrier *carrier, const struct carrier_spec *spec,
 	carrier->err = s.err;
 	s.err = -1;
 	system_nonblock(carrier->err, 1);
-	carrier->session = spec->session;
+	carrier->session = spec->hands_over ? NULL : spec->session;
 	carrier->login = (spec->transport->traits & TRANSPORT_LOGIN) != 0;
 	carrier->started = clock_now();
 	carrier->deadline = carrier->started +
@@ -294,7 +295,9 @@ end(struct carrier *carrier, uint64_t grace)
 		    carrier->closing ? "closed" : carrier->timed_out ?
 		    "no answer in time" : "the transport ended");
 	}
-	session_detach(carrier->session);
+	if (carrier->session != NULL) {
+		session_detach(carrier->session);
+	}
 	link_free(carrier->link);
 	carrier->link = NULL;
 	carrier->state = CARRIER_ENDED;
@@ -318,8 +321,9 @@ run_link(struct carrier *carrier, const struct pollset *set, uint64_t now)
 
 	link_run(carrier->link, set);
 	state = link_state(carrier->link);
-	if (carrier->state == CARRIER_STARTING &&
-	    (state == LINK_RESUME_WAIT || state == LINK_UP)) {
+	if (carrier->state == CARRIER_STARTING && (carrier->session == NULL ?
+	    state == LINK_TERMINAL :
+	    state == LINK_RESUME_WAIT || state == LINK_UP)) {
 		carrier->state = CARRIER_UP;
 		carrier->up_at = now;
 		carrier->ready = *link_ready(carrier->link);
@@ -352,6 +356,8 @@ carrier_run(struct carrier *carrier, const struct pollset *set)
 	}
 	if (carrier->link != NULL) {
 		run_link(carrier, set, now);
+	} else if (carrier->state == CARRIER_UP && carrier->child.exited) {
+		carrier->state = CARRIER_ENDED;
 	}
 	if (carrier->state != CARRIER_ENDED) {
 		return;
@@ -389,6 +395,14 @@ carrier_close(struct carrier *carrier, uint64_t deadline)
 	link_close(carrier->link, true);
 	link_flush(carrier->link);
 	carrier->end_by = deadline;
+}
+
+void
+carrier_take_terminal(struct carrier *carrier, int *in, int *out)
+{
+	link_take_terminal(carrier->link, in, out);
+	link_free(carrier->link);
+	carrier->link = NULL;
 }
 
 void

@@ -2,7 +2,8 @@
 /*
  * carrier.h - one transport child with the sealed link over its stdio.
  *
- * Made for one attempt to reach an agent, used by target_link.c.  It ends
+ * Made for one attempt to reach an agent, used by target_link.c, or to get a
+ * terminal from one, used by terminal.c.  It ends
  * when the link or the child does; then the child is killed, and only once
  * it is reaped may another be started into the same container.
  */
@@ -19,7 +20,8 @@
 enum carrier_state {
 	CARRIER_NONE,		/* nothing there, or all reaped */
 	CARRIER_STARTING,	/* no READY yet */
-	CARRIER_UP,		/* READY has opened: requests may be sent */
+	CARRIER_UP,		/* READY has opened: requests may be sent;
+				 * hands_over: the terminal can be taken */
 	CARRIER_ENDED		/* over; the child is being reaped */
 };
 
@@ -27,7 +29,7 @@ struct carrier {
 	enum carrier_state state;
 	struct child child;
 	struct link *link;		/* owned, NULL once ended */
-	struct session *session;	/* borrowed */
+	struct session *session;	/* borrowed; NULL: hands_over */
 	int err;			/* owned: its stderr */
 	size_t slot;
 	uint64_t deadline;		/* STARTING: of the hello */
@@ -51,6 +53,7 @@ struct carrier_spec {
 	const char *hash;		/* with it: hash= and unlink */
 	const char *user;		/* of jobs that name none, or NULL */
 	bool keep_home;
+	bool hands_over;		/* get its terminal: no session's link */
 	struct session *session;
 	struct seal_secret *secret;
 	uint32_t number;		/* link number */
@@ -70,6 +73,11 @@ void carrier_flush(struct carrier *carrier);
 
 /* Say CLOSE for the session, and kill the child by then at the latest. */
 void carrier_close(struct carrier *carrier, uint64_t deadline);
+/*
+ * In CARRIER_UP, once: the terminal's descriptors become the caller's; the
+ * child goes on until it ends by itself.
+ */
+void carrier_take_terminal(struct carrier *carrier, int *in, int *out);
 /* Kill the child now. */
 void carrier_kill(struct carrier *carrier);
 

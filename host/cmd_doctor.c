@@ -213,6 +213,7 @@ static const struct {
 	{ "image_user", "configured user" },
 	{ "default_user", "default user" },
 	{ "switches", "can switch users" },
+	{ "terminals", "terminals" },
 	{ "image_workdir", "configured directory" },
 	{ "noise_bytes", "login noise (bytes)" },
 	{ "noise", "login noise" },

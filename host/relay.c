@@ -10,6 +10,7 @@
 #include "peer.h"
 #include "status.h"
 #include "target_link.h"
+#include "terminal.h"
 #include "trust.h"
 
 #define LOG_PERIOD (60000u * CLOCK_MS)
@@ -38,6 +39,7 @@ unlink_all(struct relay *relay)
 	relay->target = NULL;
 	free(relay->body);
 	relay->body = NULL;
+	terminal_release(relay->terminal);
 }
 
 void
@@ -122,9 +124,8 @@ leaves_some(const struct wire_result *result)
 	    (info.u.exec_info.flags & WIRE_EXEC_RUNNING) != 0);
 }
 
-/* The agent's own result, as it is but for what only we know. */
-static void
-pass_result(struct relay *relay)
+void
+relay_pass_result(struct relay *relay)
 {
 	struct wire_result result;
 
@@ -140,6 +141,10 @@ pass_result(struct relay *relay)
 		result.step = WIRE_STEP_PROTOCOL;
 	}
 	result.new_agent = relay->target != NULL && relay->target->new_agent;
+	if (relay->terminal != NULL) {
+		result.in = relay->typed;
+		result.detached = relay->held;
+	}
 	if (relay->target != NULL && leaves_some(&result)) {
 		relay->target->left_at = clock_now();
 	}
@@ -157,7 +162,7 @@ relay_settle(struct hub *hub)
 		list_remove(&relay->settle);
 		any = true;
 		if (relay->done) {
-			pass_result(relay);
+			relay_pass_result(relay);
 		} else {
 			relay_finish(relay);
 		}
@@ -169,7 +174,7 @@ void
 relay_lost(struct relay *relay, const struct error *error)
 {
 	if (relay->done) {
-		pass_result(relay);
+		relay_pass_result(relay);
 		return;
 	}
 	if (relay->agent != NULL) {
@@ -265,10 +270,11 @@ catch_up(struct relay *relay)
 	unsigned i;
 	int number;
 
-	if (session_peek(relay->client, 1, &data) > 0) {
+	if (relay->terminal == NULL &&
+	    session_peek(relay->client, 1, &data) > 0) {
 		session_ready(agent, 1);
 	}
-	if (relay->client->in[1].ended) {
+	if (relay->terminal == NULL && relay->client->in[1].ended) {
 		session_end(agent, 1);
 	}
 	for (number = 1; number < 64; number++) {
@@ -280,7 +286,7 @@ catch_up(struct relay *relay)
 		session_resize(agent, relay->rows, relay->columns);
 	}
 	for (i = 0; i < 2; i++) {
-		if (relay->unread[i]) {
+		if (relay->unread[i] && relay->terminal == NULL) {
 			session_drop(agent, i);
 		}
 	}
@@ -292,7 +298,8 @@ relay_begin(struct relay *relay)
 	struct target_link *link = relay->target;
 	struct error error;
 
-	if (relay->agent != NULL) {
+	if (relay->agent != NULL || relay->terminal != NULL ||
+	    terminal_undecided(relay)) {
 		return;
 	}
 	if (relay->kind == WIRE_LINKINFO) {
@@ -306,8 +313,19 @@ relay_begin(struct relay *relay)
 	}
 	if (!allowed(relay, &error)) {
 		relay_fail(relay, &error);
-		return;
+	} else if (terminal_needed(relay)) {
+		terminal_begin(relay);
+	} else {
+		relay_open(relay);
 	}
+}
+
+void
+relay_open(struct relay *relay)
+{
+	struct target_link *link = relay->target;
+	struct error error;
+
 	relay->agent = session_open(link->session, relay->kind, relay->body,
 	    relay->body_len, relay);
 	if (relay->agent == NULL) {
@@ -366,7 +384,7 @@ agent_ended(void *ctx, struct session_request *req, unsigned index)
 	struct relay *relay = req->app;
 
 	(void)ctx;
-	if (relay != NULL) {
+	if (relay != NULL && relay->terminal == NULL) {
 		session_end(relay->client, index);
 	}
 }
@@ -406,10 +424,13 @@ agent_result(void *ctx, struct session_request *req,
 		return;
 	}
 	relay->done = true;
+	if (relay->terminal != NULL) {
+		return;			/* its bytes come another way */
+	}
 	if (relay->pulling) {
 		list_append(&relay->hub->settle, &relay->settle);
 	} else {
-		pass_result(relay);
+		relay_pass_result(relay);
 	}
 }
 

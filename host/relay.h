@@ -14,6 +14,7 @@
 
 struct peer;
 struct target_link;
+struct terminal;
 
 struct relay {
 	struct list link;		/* in its target_link, or stops */
@@ -31,6 +32,9 @@ struct relay {
 	uint64_t signals;		/* before the agent's opened */
 	uint16_t rows, columns;		/* likewise; resized: they count */
 	bool resized;
+	struct terminal *terminal;	/* its flows go there, or NULL */
+	uint64_t typed;			/* bytes of IN that went there */
+	bool held;			/* someone still has it */
 	bool unread[2];			/* OUT, ERR: nobody reads */
 	bool pulling;			/* the client's session is in pull */
 	bool done;			/* the agent's result waits */
@@ -41,8 +45,13 @@ struct relay {
 extern const struct session_events relay_client_events;
 extern const struct session_events relay_agent_events;
 
-/* The link can take requests now: open the agent's part. */
+/* The link can take requests now: open the agent's part, or get what it
+ * needs first. */
 void relay_begin(struct relay *relay);
+/* Open the agent's part. */
+void relay_open(struct relay *relay);
+/* The agent's own result, as it is but for what only we know. */
+void relay_pass_result(struct relay *relay);
 
 /* Answer with a failure; the agent's part, if any, is given up. */
 void relay_fail(struct relay *relay, const struct error *error);

@@ -11,6 +11,7 @@
 #include "peer.h"
 #include "status.h"
 #include "target_link.h"
+#include "terminal.h"
 
 /* Bytes of requests that no agent has taken yet. */
 static size_t
@@ -91,6 +92,9 @@ check(struct peer *peer, uint8_t kind, const struct wire *msg,
 	    wire_class(kind) != WIRE_CLASS_BODY || kind >= WIRE_PROBE_INFO) {
 		error_set(error, WIRE_STEP_USAGE, 0, "%s request: %s",
 		    wire_name(kind), wire_err_text(err));
+	} else if (msg->type == WIRE_EXEC && msg->u.exec.terminal != 0) {
+		error_set(error, WIRE_STEP_USAGE, 0, "a terminal is not a "
+		    "client's to hand over");
 	} else if (peer->refused) {
 		error_set(error, WIRE_STEP_BUSY, 0, "%u clients are "
 		    "connected already", HUB_PEERS);
@@ -152,6 +156,9 @@ client_data(void *ctx, struct session_request *req, unsigned index,
 	if (relay == NULL || relay->reply != NULL) {
 		return len;
 	}
+	if (relay->terminal != NULL) {
+		return terminal_data(relay->terminal, data, len);
+	}
 	if (relay->agent == NULL) {
 		return 0;
 	}
@@ -169,7 +176,8 @@ client_ended(void *ctx, struct session_request *req, unsigned index)
 
 	(void)ctx;
 	(void)index;
-	if (relay != NULL && relay->agent != NULL) {
+	if (relay != NULL && relay->agent != NULL &&
+	    relay->terminal == NULL) {
 		session_end(relay->agent, 1);
 	}
 }
@@ -203,6 +211,10 @@ client_pull(void *ctx, struct session_request *req, unsigned index,
 	if (relay->reply != NULL) {
 		return index == 0 ? pull_reply(relay, buf, max) : 0;
 	}
+	if (relay->terminal != NULL) {
+		return index == 0 ? terminal_pull(relay->terminal, buf, max) :
+		    0;
+	}
 	if (relay->agent != NULL && !relay->done) {
 		/* The last byte brings the result, before it is counted. */
 		relay->pulling = true;
@@ -225,7 +237,7 @@ client_unwanted(void *ctx, struct session_request *req, unsigned index)
 	if (relay->reply != NULL && index == 0 && !relay->answered) {
 		list_remove(&relay->settle);
 		list_append(&relay->hub->settle, &relay->settle);
-	} else if (relay->agent != NULL) {
+	} else if (relay->agent != NULL && relay->terminal == NULL) {
 		session_drop(relay->agent, index);
 	}
 }

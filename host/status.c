@@ -199,6 +199,9 @@ status_link(const struct target_link *link, size_t *len)
 	json_string(&json, "default_user", user != NULL ? user : own);
 	json_bool(&json, "pty",
 	    (link->transport->traits & TRANSPORT_PTY) != 0);
+	json_string(&json, "terminals", c->ready.terminals ? "the agent opens "
+	    "them" : (link->transport->traits & TRANSPORT_PTY) != 0 ?
+	    "by hand-off, their bytes are not sealed" : "none");
 	json_bool(&json, "unlinked", c->ready.unlinked == WIRE_UNLINK_DONE ||
 	    link->removing || link->removed);
 	json_u64(&json, "start_ms", (c->up_at - link->begun) / CLOCK_MS);

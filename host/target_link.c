@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "log.h"
 #include "target_link_private.h"
+#include "terminal.h"
 
 #define BLOCKED_TICK (50u * CLOCK_MS)
 
@@ -108,6 +109,7 @@ target_link_new(struct peer *peer)
 	}
 	list_init(&link->link);
 	list_init(&link->relays);
+	list_init(&link->terminals);
 	starter_clear(&link->starter);
 	carrier_clear(&link->carrier);
 	child_clear(&link->remover);
@@ -201,7 +203,8 @@ static void
 clear_away(struct target_link *link)
 {
 	if (link->starter.state == STARTER_BUSY || link->removing ||
-	    link->carrier.state != CARRIER_NONE) {
+	    link->carrier.state != CARRIER_NONE ||
+	    !list_empty(&link->terminals)) {
 		return;
 	}
 	if (link->starter.state == STARTER_DONE) {
@@ -336,6 +339,7 @@ target_link_interest(struct target_link *link, struct pollset *set)
 
 	starter_interest(&link->starter, set);
 	carrier_interest(&link->carrier, set);
+	terminals_interest(&link->terminals, set);
 	if (link->removing) {
 		pollset_wake(set, link->remove_by);
 	}
@@ -354,6 +358,7 @@ target_link_run(struct target_link *link, const struct pollset *set)
 {
 	starter_run(&link->starter, set);
 	carrier_run(&link->carrier, set);
+	terminals_run(&link->terminals, set);
 	target_start_check_removal(link);
 	if (link->state < TARGET_LINK_UP) {
 		target_start_run(link);
@@ -378,6 +383,7 @@ target_link_kill(struct target_link *link)
 
 	error_set(&error, WIRE_STEP_SHUTDOWN, 0, "the controller ended");
 	die(link, &error);
+	terminals_kill(&link->terminals);
 	child_drop(&link->carrier.child);
 	child_drop(&link->remover);
 	link->carrier.state = CARRIER_NONE;

@@ -46,6 +46,8 @@ struct target_link {
 	uint8_t aliases[TARGET_LINK_ALIASES][SEAL_KEY];
 	unsigned alias_count;
 	struct list relays;
+	struct list terminals;		/* struct terminal */
+	uint32_t number;		/* of the last attempt at a link */
 	struct session *session;
 	struct session_budget budget;
 	struct seal_secret *secret;

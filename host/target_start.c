@@ -110,7 +110,7 @@ start(struct target_link *link)
 		.user = transport_default_user(&link->place),
 		.keep_home = (facts->flags & TRANSPORT_HOME_SET) != 0,
 		.session = link->session, .secret = link->secret,
-		.number = 1, .id = link->session_id,
+		.number = link->number = 1, .id = link->session_id,
 		.ping_ms = options->ping_ms, .dead_ms = options->dead_ms,
 		.hello_ms = options->hello_ms
 	};
