@@ -22,12 +22,12 @@ struct vector_line {
 
 /* A block: lines up to an empty one. */
 struct vector_block {
-	struct vector_line lines[64];
+	struct vector_line lines[128];
 	size_t count;
 };
 
 struct vector_file {
-	struct vector_block blocks[64];
+	struct vector_block blocks[128];
 	size_t count;
 };
 
@@ -86,10 +86,10 @@ vector_read(const char *path)
 			continue;
 		}
 		if (block == NULL) {
-			assert_true(file->count < 64);
+			assert_true(file->count < 128);
 			block = &file->blocks[file->count++];
 		}
-		assert_true(block->count < 64);
+		assert_true(block->count < 128);
 		space = strchr(line, ' ');
 		assert_non_null(space);
 		*space = '\0';
