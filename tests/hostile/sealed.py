@@ -18,7 +18,7 @@ if _sodium.sodium_init() < 0:
 
 VERSIONS = "0001-0001"
 OVERHEAD, HEADER, HELLO, READY_PLAIN = 17, 24, 122, 72
-READY, RESUME, ACK, PING, PONG, CLOSE = 1, 2, 3, 4, 5, 6
+READY, RESUME, ACK, PING, PONG, CLOSE, TERMINAL = 1, 2, 3, 4, 5, 6, 7
 OPEN, DATA, CREDIT, EOF, SIGNAL, RESIZE, RESULT, CANCEL, LOG = range(16, 25)
 HELLO_MSG, WELCOME = 32, 33
 EXEC, PUT, GET, PROBE, ECHO = 64, 65, 66, 67, 68
@@ -33,9 +33,10 @@ def items(values):
     return f(struct.pack(">I", len(values)) + b"".join(f(v) for v in values))
 
 
-def exec_body(argv, env=(), cwd=b"", flags=0, timeout_ms=0, grace_ms=1000):
-    return (struct.pack(">BIQIHHIiI", EXEC, flags, timeout_ms, grace_ms, 0, 0,
-                        0, 0, 0) + f(b"") + f(cwd) +
+def exec_body(argv, env=(), cwd=b"", flags=0, timeout_ms=0, grace_ms=1000,
+              terminal=0):
+    return (struct.pack(">BIQIHHIiII", EXEC, flags, timeout_ms, grace_ms, 0, 0,
+                        0, 0, 0, terminal) + f(b"") + f(cwd) +
             items([os.fsencode(a) for a in argv]) +
             items([os.fsencode(e) for e in env]) + items([]) + items([]))
 
@@ -242,13 +243,16 @@ class End:
 
 
 class Host(End):
-    """The controller's end; words() is argv for the agent."""
+    """The controller's end; words() is argv for the agent.  first: the host
+    of link 1, whose session this one belongs to."""
 
-    def __init__(self, link=1):
+    def __init__(self, link=1, first=None):
         super().__init__(-1, -1)
         self.pair = key_pair()
+        session = first.terms[2] if first else os.urandom(16).hex().encode()
+        self.secret = first.keys.secret if first else bytes(32)
         self.terms = (VERSIONS.encode(), os.urandom(16).hex().encode(),
-                      os.urandom(16).hex().encode(), link, self.pair[0])
+                      session, link, self.pair[0])
         self.keys = None
 
     def words(self):
@@ -270,7 +274,7 @@ class Host(End):
         hello = self.take(HELLO, until)
         assert hello.split()[2] == token
         self.keys = Keys("host", self.pair, bytes.fromhex(
-            hello.split()[3].decode()), self.terms, hello)
+            hello.split()[3].decode()), self.terms, hello, self.secret)
         self.opener = Opener(self.keys.open_key, self.take(HEADER, until))
         number, ready = self.receive()
         assert number == 0 and ready[0] == READY and len(ready) == 64
