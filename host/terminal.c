@@ -437,7 +437,7 @@ finish(struct terminal *t)
 		return;
 	}
 	child_words(&t->carrier.child, ended, sizeof(ended));
-	error_set(&t->error, WIRE_STEP_PTY, 0, "%s: the terminal was lost, "
+	error_set(&t->error, WIRE_STEP_LINK, 0, "%s: the terminal was lost, "
 	    "its process %s; its job was hung up and has ended",
 	    target_link_name(t->target), ended);
 	fail(t);
