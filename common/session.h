@@ -309,7 +309,7 @@ bool session_brisk(const struct session *session);
 /* For status and tests: bytes sent and received in DATA, cap, round trip. */
 struct session_figures {
 	uint64_t sent, received;	/* payload bytes */
-	uint64_t in_flight, cap;	/* bulk bytes */
+	uint64_t in_flight, cap;	/* bulk bytes; while nobody waits */
 	uint64_t rtt_us;		/* least in the window, 0: unknown */
 	size_t stored_big, stored_small;	/* frames */
 };

@@ -113,13 +113,13 @@ session_brisk(const struct session *s)
 }
 
 static uint64_t
-cap(const struct session *s)
+cap(const struct session *s, bool brisk)
 {
 	uint64_t rate = s->rate.now > s->rate.before ?
 	    s->rate.now : s->rate.before;
 	uint64_t rtt = least_rtt(s), least = SESSION_CAP_MIN, bytes;
 
-	if (session_brisk(s)) {
+	if (brisk) {
 		/* An acknowledgement's own delay is no length of the link. */
 		rtt -= rtt < SESSION_ACK_MS * CLOCK_MS ? rtt :
 		    SESSION_ACK_MS * CLOCK_MS;
@@ -138,7 +138,7 @@ session_bulk_fits(const struct session *s)
 	}
 	return s->big_frames.used < SESSION_STORE_BULK &&
 	    s->small_frames.used < SESSION_STORE_SMALL / 4 * 3 &&
-	    s->in_flight < cap(s);
+	    s->in_flight < cap(s, session_brisk(s));
 }
 
 bool
@@ -318,7 +318,7 @@ session_figures(const struct session *s, struct session_figures *figures)
 {
 	*figures = (struct session_figures){
 		.sent = s->sent_bytes, .received = s->received_bytes,
-		.in_flight = s->in_flight, .cap = cap(s),
+		.in_flight = s->in_flight, .cap = cap(s, false),
 		.rtt_us = least_rtt(s),
 		.stored_big = s->big_frames.used,
 		.stored_small = s->small_frames.used

