@@ -65,7 +65,8 @@ class Body:
         fields = {
             EXEC: [("flags", ">I"), ("timeout_ms", ">Q"), ("grace_ms", ">I"),
                    ("rows", ">H"), ("columns", ">H"), ("umask", ">I"),
-                   ("nice", ">i"), ("keep", ">I"), ("user", f), ("cwd", f),
+                   ("nice", ">i"), ("keep", ">I"), ("terminal", ">I"),
+                   ("user", f), ("cwd", f),
                    ("argv", items), ("env", items), ("unset", items),
                    ("limits", items)],
             PUT: [("flags", ">I"), ("mode", ">I"), ("uid", ">I"),

@@ -397,7 +397,8 @@ def test_size_comes_early(fresh):
             items(env))
     assert one.read() is not None
     script = b"sleep 0.5; stty size; exit 3"
-    body = struct.pack(">BIQIHHIiI", EXEC, 4, 0, 1000, 24, 80, 0, 0, 0) + \
+    body = struct.pack(">BIQIHHIiII", EXEC, 4, 0, 1000, 24, 80, 0, 0, 0,
+                       0) + \
         f(b"") + f(b"") + items([b"sh", b"-c", script]) + \
         items([]) + items([]) + items([])
     one.say(struct.pack(">BIBIQQ", OPEN, 1, EXEC, len(body), 1 << 20, 1 << 20),

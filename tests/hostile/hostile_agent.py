@@ -91,7 +91,7 @@ def wrong_version_in_ready(a):
 
 
 def padded_ready(a):
-    a.raw(a.hello + a.sealer.header + a.ready(pad=b"\0\1"))
+    a.raw(a.hello + a.sealer.header + a.ready(pad=b"\0\0\1"))
     sleep()
 
 
