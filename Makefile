@@ -102,7 +102,8 @@ SODIUM := $(B)/include/.sodium
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
 	-fno-omit-frame-pointer
 AGENT_CFLAGS := $(BASE_FLAGS) $(AGENT_OPT) -ffunction-sections \
-	-fdata-sections -fno-asynchronous-unwind-tables -fno-ident -fno-pie
+	-fdata-sections -fno-asynchronous-unwind-tables -fno-ident -fno-pie \
+	-DWIRE_NO_TAGS
 HOST_CFLAGS := $(BASE_FLAGS) $(OPT) -fstack-protector-strong \
 	-D_FORTIFY_SOURCE=2 $(CFLAGS)
 ASAN_CFLAGS := $(BASE_FLAGS) -O1 $(SANITIZE)

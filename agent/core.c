@@ -179,6 +179,12 @@ on_opened(void *ctx, struct session_request *req, const uint8_t *body,
 	case WIRE_GET:
 		file_get(req, &msg.u.get, core.start);
 		break;
+	case WIRE_TREE_PUT:
+		file_tree_put(req, &msg.u.tree_put, core.start);
+		break;
+	case WIRE_TREE_GET:
+		file_tree_get(req, &msg.u.tree_get, core.start);
+		break;
 	case WIRE_PROBE:
 		file_probe(req);
 		break;

@@ -15,6 +15,11 @@ void file_put(struct session_request *req, const struct wire_put *put,
     const struct agent_start *start);
 void file_get(struct session_request *req, const struct wire_get *get,
     const struct agent_start *start);
+/* file_tree.c */
+void file_tree_put(struct session_request *req,
+    const struct wire_tree_put *put, const struct agent_start *start);
+void file_tree_get(struct session_request *req,
+    const struct wire_tree_get *get, const struct agent_start *start);
 void file_probe(struct session_request *req);
 
 /* probe.c: the PROBE_INFO message into buf[WIRE_INFO_MAX]; its length. */

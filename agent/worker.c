@@ -22,6 +22,7 @@
 
 #define NOTE_MAX (sizeof(struct worker_note) + WIRE_INFO_MAX)
 #define TIDY_MS 1000u			/* for a worker's half file to go */
+#define TIDY_TREE_MS 60000u		/* for its half tree */
 
 struct worker {
 	struct serve serve;
@@ -29,7 +30,7 @@ struct worker {
 	struct pipes pipes;
 	pid_t pid;
 	int note;			/* owned, -1: closed */
-	bool exited, cancelled;
+	bool exited, cancelled, tidies;
 	uint64_t started, kill_at;
 	uint8_t *buf;			/* owned: the note's bytes */
 	size_t len;
@@ -153,7 +154,8 @@ on_cancel(struct session_request *req)
 
 	if (!w->cancelled && !w->exited) {
 		w->cancelled = true;
-		w->kill_at = clock_now() + TIDY_MS * (uint64_t)CLOCK_MS;
+		w->kill_at = clock_now() + (w->tidies ? TIDY_TREE_MS :
+		    TIDY_MS) * (uint64_t)CLOCK_MS;
 		tree_kill(w->pid, SIGTERM);
 	}
 }
@@ -237,6 +239,7 @@ worker_start(struct session_request *req, unsigned flags,
 	w->note = e.note[0];
 	w->started = clock_now();
 	w->kill_at = CLOCK_NEVER;
+	w->tidies = (flags & WORKER_TIDIES) != 0;
 	w->slot = POLLSET_NONE;
 	pipes_init(&w->pipes, req);
 	pipes_take(&w->pipes, e.in[1], e.out[0], -1);
@@ -398,7 +401,8 @@ workers_stop(int number)
 	for (l = all.next; l != &all; l = l->next) {
 		w = LIST_OF(l, struct worker, link);
 		if (!w->exited) {
-			tree_kill(w->pid, number);
+			/* A half tree goes even when we have gone. */
+			tree_kill(w->pid, w->tidies ? SIGTERM : number);
 			any = true;
 		}
 	}

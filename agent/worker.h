@@ -31,7 +31,11 @@ struct worker_child {
 	int note;
 };
 
-enum worker_flags { WORKER_IN = 1, WORKER_OUT = 2 };
+enum worker_flags {
+	WORKER_IN = 1,
+	WORKER_OUT = 2,
+	WORKER_TIDIES = 4		/* it may take long to end by TERM */
+};
 
 /*
  * Start child(arg) in a new process with the pipes that flags ask for, and

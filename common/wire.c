@@ -12,10 +12,19 @@ enum kind {
 	K_PAD				/* zeros up to WIRE_READY_BYTES */
 };
 
+/* The agent does without the tags: they are half of the tables' size. */
+#ifdef WIRE_NO_TAGS
+#define TAG(tag)
+#else
+#define TAG(tag) tag,
+#endif
+
 struct field {
+#ifndef WIRE_NO_TAGS
 	const char *tag;
-	enum kind kind;
-	size_t at;			/* in struct wire */
+#endif
+	uint8_t kind;			/* enum kind */
+	uint16_t at;			/* in struct wire */
 	uint32_t max;			/* of a length */
 };
 
@@ -29,9 +38,9 @@ struct message {
 
 #define AT(member) offsetof(struct wire, u.member)
 #define N(kind, message, name) \
-	{ "[" #message "." #name "]", kind, AT(message.name), 0 }
+	{ TAG("[" #message "." #name "]") kind, AT(message.name), 0 }
 #define B(kind, message, name, max) \
-	{ "[" #message "." #name "]", kind, AT(message.name), max }
+	{ TAG("[" #message "." #name "]") kind, AT(message.name), max }
 
 static const struct field ready_fields[] = {
 	N(K_U16, ready, version), N(K_U32, ready, link), N(K_U32, ready, uid),
@@ -166,7 +175,7 @@ static const struct field skipped_fields[] = {
 };
 #define EMPTY(message) \
 	static const struct field message##_fields[] = { \
-		{ "[" #message ".unused]", K_U8, AT(empty.unused), 0 } \
+		{ TAG("[" #message ".unused]") K_U8, AT(empty.unused), 0 } \
 	}
 EMPTY(probe);
 EMPTY(echo);
@@ -365,7 +374,7 @@ decode_field(struct cursor *c, const struct field *f, struct wire *out)
 	void *to = (char *)out + f->at;
 	uint64_t value;
 
-	switch (f->kind) {
+	switch ((enum kind)f->kind) {
 	case K_U8:
 		*(uint8_t *)to = (uint8_t)get(c, 1);
 		return;
@@ -477,7 +486,7 @@ encode_field(struct cursor *c, const struct field *f, const struct wire *msg)
 	struct wire_bytes bytes;
 	struct wire_list list;
 
-	switch (f->kind) {
+	switch ((enum kind)f->kind) {
 	case K_U8:
 		put(c, *(const uint8_t *)from, 1);
 		return;
@@ -584,6 +593,7 @@ wire_name(uint8_t type)
 	return m == NULL ? "unknown" : m->name;
 }
 
+#ifndef WIRE_NO_TAGS
 const char *
 wire_tag(uint8_t type, unsigned index)
 {
@@ -591,6 +601,7 @@ wire_tag(uint8_t type, unsigned index)
 
 	return m == NULL || index >= m->count ? NULL : m->fields[index].tag;
 }
+#endif
 
 const char *
 wire_err_text(enum wire_err err)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cp_tree.h"
 #include "interrupt.h"
 #include "jobspec.h"
 #include "options.h"
@@ -20,15 +21,27 @@
 #include "target.h"
 
 static const char usage[] =
-"usage: sandmux cp [-u USER] SRC DST\n"
+"usage: sandmux cp [-r] [-u USER] SRC DST\n"
+"  -r, --recursive        a directory with all that is in it\n"
 "  -u, --user NAME|UID[:GROUP|GID]  with this user's rights in the target\n"
+"With -r:\n"
+"  --skip-unreadable      go on without what cannot be read, and fail then\n"
+"  --keep-owner           keep user and group numbers, not only modes\n"
+"  --keep-setuid          keep setuid and setgid bits\n"
+"  --json FILE            write counts and what was skipped\n"
 "One of them is TARGET:PATH, the other a local file or - (stdin, stdout).\n"
 "A local name with a colon is written with a slash: ./NAME.\n"
 "Exit status: 0, 1 failed, 2 usage, 128+N after signal N.\n";
 
+enum { ID_JSON = 256, ID_SKIP, ID_OWNER, ID_SETID };
+
 static const struct options_entry table[] = {
 	{ 'h', "help", OPTIONS_FLAG },
-	{ 'r', "recursive", OPTIONS_LATER },
+	{ 'r', "recursive", OPTIONS_FLAG },
+	{ ID_JSON, "json", OPTIONS_VALUE },
+	{ ID_SKIP, "skip-unreadable", OPTIONS_FLAG },
+	{ ID_OWNER, "keep-owner", OPTIONS_FLAG },
+	{ ID_SETID, "keep-setuid", OPTIONS_FLAG },
 	{ 'u', "user", OPTIONS_VALUE },
 	OPTIONS_LAST
 };
@@ -44,7 +57,9 @@ struct copy {
 	mode_t mode;
 	uint64_t size;			/* of the source, 0: unknown */
 	struct progress progress;
-	bool help;
+	unsigned tree;			/* enum wire_tree_flags */
+	const char *json;
+	bool help, recursive;
 };
 
 static int
@@ -52,6 +67,30 @@ wrong(struct error *error, const char *what)
 {
 	error_set(error, WIRE_STEP_USAGE, 0, "%s", what);
 	return -1;
+}
+
+static int
+take_option(struct copy *c, int id, const char *value, struct error *error)
+{
+	switch (id) {
+	case 'r':
+		c->recursive = true;
+		return 0;
+	case ID_JSON:
+		c->json = value;
+		return 0;
+	case ID_SKIP:
+		c->tree |= WIRE_TREE_SKIP;
+		return 0;
+	case ID_OWNER:
+		c->tree |= WIRE_TREE_OWNER;
+		return 0;
+	case ID_SETID:
+		c->tree |= WIRE_TREE_SETID;
+		return 0;
+	default:
+		return jobspec_user(value, &c->user, error);
+	}
 }
 
 static int
@@ -66,7 +105,7 @@ parse(struct copy *c, int argc, char **argv, struct error *error)
 			c->help = true;
 			return 0;
 		}
-		if (jobspec_user(options.value, &c->user, error) < 0) {
+		if (take_option(c, id, options.value, error) < 0) {
 			return -1;
 		}
 	}
@@ -91,6 +130,9 @@ parse(struct copy *c, int argc, char **argv, struct error *error)
 	}
 	target_format(c->from.local ? &c->to.target : &c->from.target,
 	    c->target);
+	if (!c->recursive && (c->tree != 0 || c->json != NULL)) {
+		return wrong(error, "this option is for trees; add -r");
+	}
 	if (strlen(c->from.local ? c->to.path : c->from.path) >
 	    WIRE_PATH_MAX) {
 		return wrong(error, "the path is too long");
@@ -229,8 +271,8 @@ open_source(struct copy *c, struct error *error)
 		return -1;
 	}
 	if (S_ISDIR(st.st_mode)) {
-		error_set(error, WIRE_STEP_OPEN, EISDIR, "%.900s (-r is not "
-		    "in this version yet)", c->from.path);
+		error_set(error, WIRE_STEP_OPEN, EISDIR, "%.900s (a tree "
+		    "takes -r)", c->from.path);
 		return -1;
 	}
 	c->size = S_ISREG(st.st_mode) && st.st_size > 0 ?
@@ -290,6 +332,23 @@ download(struct copy *c, struct error *error)
 	return status;
 }
 
+/* ---- trees ----------------------------------------------------------- */
+
+static int
+recurse(const struct copy *c, struct error *error)
+{
+	const struct cp_tree spec = { .target = c->target, .user = c->user,
+	    .from = c->from.path, .to = c->to.path, .up = c->from.local,
+	    .flags = c->tree, .json = c->json };
+
+	if (is_stdio(&c->from) || is_stdio(&c->to)) {
+		wrong(error, "a tree has no stdin or stdout form; leave -r "
+		    "out, or name a directory");
+		return CMD_USAGE;
+	}
+	return cp_tree(&spec, error);
+}
+
 int
 cmd_cp(int argc, char **argv)
 {
@@ -304,7 +363,8 @@ cmd_cp(int argc, char **argv)
 	if (c.help) {
 		return cmd_help(usage);
 	}
-	status = c.from.local ? upload(&c, &error) : download(&c, &error);
+	status = c.recursive ? recurse(&c, &error) :
+	    c.from.local ? upload(&c, &error) : download(&c, &error);
 	if (status != CMD_OK) {
 		cmd_fail("cp", &error, status);
 	}

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "json.h"
 #include "words.h"
 
 #define REPORT_WALL_MAX UINT64_C(1000000000000000)	/* us: 31 years */
@@ -62,8 +61,8 @@ report_check(const char *path, struct error *error)
 	return access(dir, W_OK | X_OK) < 0 ? failed(error, path) : 0;
 }
 
-static void
-add_error(struct json *json, const struct error *error)
+void
+report_error(struct json *json, const struct error *error)
 {
 	char line[WORDS_LINE];
 
@@ -197,7 +196,7 @@ add_all(struct json *json, const struct attend *a, int status)
 	json_object(json, NULL);
 	add_outcome(json, end);
 	json_i64(json, "status", status);
-	add_error(json, &end->error);
+	report_error(json, &end->error);
 	json_object(json, "bytes");
 	json_u64(json, "stdin", end->in);
 	json_u64(json, "stdout", end->out);
@@ -269,20 +268,23 @@ store(const char *path, const char *text)
 }
 
 int
+report_store(const char *path, const struct json *json, struct error *error)
+{
+	if (json_text(json) == NULL) {
+		errno = ENOMEM;
+		return failed(error, path);
+	}
+	return store(path, json_text(json)) < 0 ? failed(error, path) : 0;
+}
+
+int
 report_write(const struct attend *a, int status, struct error *error)
 {
-	const char *path = a->json;
 	struct json json = { 0 };
 	int rc;
 
 	add_all(&json, a, status);
-	if (json_text(&json) == NULL) {
-		errno = ENOMEM;
-		rc = failed(error, path);
-	} else {
-		rc = store(path, json_text(&json)) < 0 ?
-		    failed(error, path) : 0;
-	}
+	rc = report_store(a->json, &json, error);
 	json_free(&json);
 	return rc;
 }

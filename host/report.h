@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report.h - writes how a job ended as JSON for --json.
+ * report.h - writes how a job or a copy ended as JSON for --json.
  */
 #ifndef REPORT_H
 #define REPORT_H
 
 #include "attend.h"
+#include "json.h"
 
 /* Whether path could be written, before anything runs; 0, or -1. */
 int report_check(const char *path, struct error *error);
+
+/* The member "error", null if there is none. */
+void report_error(struct json *json, const struct error *error);
+
+/* Write any such text to path, like report_write(). */
+int report_store(const char *path, const struct json *json,
+    struct error *error);
 
 /*
  * Write it to attend->json: a regular file appears whole or not at all, anything
