@@ -58,20 +58,56 @@ childless(void)
 	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == -1;
 }
 
-/* Without /proc: descendants mostly have the numbers after ours. */
-static void
-try_all(void (*visit)(pid_t pid, void *ctx), void *ctx)
-{
-	pid_t self = getpid(), i, pid;
+struct visit {
+	void (*each)(pid_t pid, void *ctx);
+	void *ctx;
+	unsigned count;
+};
 
-	for (i = 1; i < PID_MAX; i++) {
-		pid = (self + i) % PID_MAX;
-		if (pid > 1 && ours(pid)) {
-			visit(pid, ctx);
-			if (childless()) {
-				return;
-			}
+static void
+try_range(struct visit *v, pid_t from, pid_t to)
+{
+	for (; from <= to; from++) {
+		if (ours(from)) {
+			v->each(from, v->ctx);
+			v->count++;
 		}
+	}
+}
+
+/* The newest number: they are given out in turn. */
+static pid_t
+newest(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		core_wipe();
+		_exit(0);
+	}
+	while (pid > 0 && waitpid(pid, NULL, 0) == -1 && errno == EINTR) {
+		continue;
+	}
+	return pid;
+}
+
+/*
+ * Without /proc: descendants have the numbers from ours to the newest, if
+ * these have not gone round since; to try all would take a second.
+ */
+static void
+try_all(struct visit *v)
+{
+	pid_t self = getpid(), last = newest();
+
+	if (last > self) {
+		try_range(v, self + 1, last);
+	} else if (last > 0) {
+		try_range(v, self + 1, PID_MAX);
+		try_range(v, 2, last);
+	}
+	if (v->count == 0 && (last == -1 || last > self)) {
+		try_range(v, 2, PID_MAX);
 	}
 }
 
@@ -87,7 +123,7 @@ tree_children(void (*visit)(pid_t pid, void *ctx), void *ctx)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd == -1) {
 		if (!childless()) {
-			try_all(visit, ctx);
+			try_all(&(struct visit){ visit, ctx, 0 });
 		}
 		return;
 	}
@@ -298,6 +334,16 @@ tree_mark(struct tree *tree, pid_t root)
 
 /* ---- milder signals --------------------------------------------------- */
 
+/* TERM asks for an end, which one that is stopped could not give. */
+static void
+send_signal(pid_t pid, int number)
+{
+	kill(pid, number);
+	if (number == SIGTERM) {
+		kill(pid, SIGCONT);
+	}
+}
+
 static void
 signal_group(pid_t pid, void *ctx)
 {
@@ -305,8 +351,7 @@ signal_group(pid_t pid, void *ctx)
 
 	/* A group is within one session, and that began below us. */
 	if (group > 1 && group != getpgrp()) {
-		kill(-group, *(int *)ctx);
-		kill(-group, SIGCONT);
+		send_signal(-group, *(int *)ctx);
 	}
 }
 
@@ -326,8 +371,7 @@ tree_signal(int number)
 		now.pid = tree.all[i].pid;
 		if (tree.all[i].inside && read_stat(&now) == 0 &&
 		    now.started == tree.all[i].started) {
-			kill(now.pid, number);
-			kill(now.pid, SIGCONT);
+			send_signal(now.pid, number);
 		}
 	}
 	tree_free(&tree);

@@ -53,8 +53,8 @@ void tree_free(struct tree *tree);
 unsigned tree_mark(struct tree *tree, pid_t root);
 
 /*
- * Send a signal, then CONT, to every descendant of the caller; with /proc
- * hidden to its children's groups only.
+ * Send a signal, after TERM also CONT, to every descendant of the caller;
+ * with /proc hidden to its children's groups only.
  */
 void tree_signal(int number);
 

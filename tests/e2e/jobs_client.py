@@ -327,6 +327,8 @@ class Jobs:
         return self.attach(job, **how).wait()
 
     def close(self):
+        self.socket.shutdown(socket.SHUT_RDWR)      # wakes the reader
+        self.thread.join()
         self.socket.close()
 
 

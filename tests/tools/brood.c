@@ -115,12 +115,19 @@ chains(int n)
 static void
 bomb(int sessions)
 {
+	const struct timespec pause = { 0, 20000000 };
+	pid_t pid;
+
 	printf("ready\n");
 	fflush(stdout);
 	ignore_all();
 	while (time(NULL) < end) {
-		if (fork() == 0 && sessions) {
+		pid = fork();
+		if (pid == 0 && sessions) {
 			setsid();
+		} else if (pid == -1) {
+			/* Others need the machine too. */
+			nanosleep(&pause, NULL);
 		}
 		/* Their zombies would be the bomb's own limit. */
 		while (waitpid(-1, NULL, WNOHANG) > 0) {
