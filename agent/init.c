@@ -294,6 +294,8 @@ start(struct child_spec *spec)
 	if (spec->flags & WIRE_EXEC_SHELL) {
 		choose_shell(spec, &user);
 	}
+	/* If our job has stopped us, the core's death starts us again. */
+	prctl(PR_SET_PDEATHSIG, SIGCONT);
 	set_text(&msg, enter(spec, &user));
 	if (spec->flags & WIRE_EXEC_TTY) {
 		open_terminal(spec, &e);
@@ -402,19 +404,24 @@ end_one(pid_t pid, void *ctx)
 	}
 }
 
-/* Level by level: the children of those that die come up to us. */
+/*
+ * Level by level: the children of those that die come up to us.  Without a
+ * core there is nobody to leave survivors to: then we stay with them.
+ */
 static void
 end_tree(void)
 {
 	uint64_t end = clock_now() + INIT_EFFORT_MS * (uint64_t)CLOCK_MS;
-	const struct timespec step = { 0, KILL_STEP_MS * 1000000L };
+	struct timespec step = { 0, KILL_STEP_MS * 1000000L };
 	sigset_t child;
 
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	while (reap()) {
-		if (clock_now() >= end) {
+		if (clock_now() >= end && init.core != -1) {
 			tell_end(true, true);
+		} else if (clock_now() >= end) {
+			step.tv_sec = 1;
 		}
 		tree_children(end_one, NULL);
 		sigtimedwait(&child, NULL, &step);
@@ -433,6 +440,8 @@ take_order(void)
 	}
 	if (n <= 0) {
 		/* The core is dead: nothing of its jobs may stay. */
+		close(init.core);
+		init.core = -1;
 		init.stage = KILLING;
 		return;
 	}

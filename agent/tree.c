@@ -15,6 +15,8 @@
 #include "agent.h"
 
 #define PID_MAX 4194304			/* Linux's greatest */
+#define PIDS_NEAR 512			/* from the newest one down */
+#define PIDS_AHEAD 32			/* of it, born while we look */
 #define PROCESSES_MAX 65536u		/* in one snapshot */
 /* Fields of /proc/PID/stat, as proc(5) numbers them. */
 #define STAT_PARENT 4u
@@ -64,12 +66,13 @@ struct visit {
 	unsigned count;
 };
 
+/* Downwards: storms are where the numbers are new. */
 static void
 try_range(struct visit *v, pid_t from, pid_t to)
 {
-	for (; from <= to; from++) {
-		if (ours(from)) {
-			v->each(from, v->ctx);
+	for (; to >= from; to--) {
+		if (ours(to)) {
+			v->each(to, v->ctx);
 			v->count++;
 		}
 	}
@@ -93,18 +96,25 @@ newest(void)
 
 /*
  * Without /proc: descendants have the numbers from ours to the newest, if
- * these have not gone round since; to try all would take a second.
+ * these have not gone round since; to try all would take a second.  Every
+ * other look is a short one, to be as fast as those that fork.
  */
 static void
 try_all(struct visit *v)
 {
+	static bool look_short;
 	pid_t self = getpid(), last = newest();
 
+	look_short = !look_short && last > self + PIDS_NEAR;
+	if (look_short) {
+		try_range(v, last - PIDS_NEAR, last + PIDS_AHEAD);
+		return;
+	}
 	if (last > self) {
-		try_range(v, self + 1, last);
+		try_range(v, self + 1, last + PIDS_AHEAD);
 	} else if (last > 0) {
+		try_range(v, 2, last + PIDS_AHEAD);
 		try_range(v, self + 1, PID_MAX);
-		try_range(v, 2, last);
 	}
 	if (v->count == 0 && (last == -1 || last > self)) {
 		try_range(v, 2, PID_MAX);
