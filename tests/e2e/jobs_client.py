@@ -16,7 +16,7 @@ import time
 
 import pytest
 from spine import (BUILD, LIMIT, ROOT, SANDMUX, Host, Target, agents, find,
-                   get_target, kill_all, once, wait_for)
+                   get_target, kill_all, once, processes, wait_for)
 
 sys.path.insert(0, str(ROOT / "tests/vectors"))
 import make_wire  # noqa: E402
@@ -334,6 +334,8 @@ class Jobs:
 
 # ---- places: a connection, a target, and the program brood in it ---------
 
+# local as root and as nobody special; docker with a root's agent and root's
+# or a user's jobs; the cage.
 PLACES = ("local", "user", "docker", "docker-user", "openshell")
 UID = 61234                     # of "user": nobody else's
 
@@ -393,6 +395,12 @@ class Place:
     def start(self, what, *args, mark, **how):
         return self.jobs.exec(self.brood, what, *args, mark, **how)
 
+    def setuid_brood(self):
+        """brood, but whoever runs it is root by it."""
+        path = self.target.path("rootbrood")
+        self.target.sh(f"cp {self.brood} {path}; chmod 4755 {path}")
+        return path
+
     def core(self):
         """The core's pid, as the test sees it."""
         return agents(self.host.session(self.target))[1]
@@ -400,7 +408,7 @@ class Place:
     def read(self, path):
         return self.target.sh(f"cat {path} 2>/dev/null || :")
 
-    def alive(self, result=None):
+    def alive(self):
         """The agent still serves, by the same core."""
         assert self.jobs.run("echo", "alive").stdout == b"alive\n"
 
@@ -443,10 +451,17 @@ def gone(mark, seconds=15):
         time.sleep(0.02)
 
 
+def broods(mark):
+    """Those of brood's processes that have this very mark."""
+    mark = mark.encode()
+    return [pid for pid, (_, argv) in processes().items()
+            if argv[-1] == mark and b"brood" in argv[0]]
+
+
 def born(mark, number, seconds=30):
-    """At least so many processes with the mark live: they are there."""
+    """At least so many of brood's processes live: they are there."""
     return wait_for(f"{number} processes", lambda: (
-        lambda f: f if len(f) >= number else None)(find(mark)), seconds)
+        lambda f: f if len(f) >= number else None)(broods(mark)), seconds)
 
 
 @pytest.fixture(params=PLACES)

@@ -10,7 +10,7 @@
  *	sleep			sleeps
  *	ignore			sleeps, and only KILL ends it
  *	term FILE		on TERM adds its pid to FILE and ends
- *	chain N			N chains of setsid, fork, exit, for ever
+ *	chain N			N chains of setsid, fork, exit
  *	double			a setsid'd, twice forked, TERM-ignoring sleeper
  *	bomb			forks, each child in a session of its own, and
  *				so do its children, up to whatever limit
@@ -19,7 +19,7 @@
  *	burn MS			uses so much processor time
  *	eat MIB			uses so much memory
  *	all NUMBER		sends a signal to all it may, and sleeps
- *	root			sleeps, ignoring TERM, as root by setuid
+ *	become UID		sleeps, ignoring TERM, as UID: if set-user-id
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #define LIFE_S 120
+#define GENERATIONS 30000		/* of a chain */
 
 static const char *file;
 static time_t end;
@@ -82,8 +83,9 @@ static void
 chain(void)
 {
 	pid_t pid;
+	int i;
 
-	while (time(NULL) < end) {
+	for (i = 0; i < GENERATIONS && time(NULL) < end; i++) {
 		pid = fork();
 		if (pid > 0) {
 			_exit(0);
@@ -239,8 +241,8 @@ main(int argc, char **argv)
 	} else if (strcmp(what, "all") == 0) {
 		kill(-1, number);
 		rest();
-	} else if (strcmp(what, "root") == 0) {
-		if (setuid(0) == -1) {
+	} else if (strcmp(what, "become") == 0) {
+		if (setuid((uid_t)number) == -1) {
 			return 7;
 		}
 		ignore_all();
