@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from spine import find, get_target, marker, processes, together, wait_for
+from spine import find, get_target, hwm, marker, processes, together, wait_for
 from spine import host, new_host, shared_host       # noqa: F401 (fixtures)
 from test_cli_tty import Terminal
 
@@ -282,3 +282,58 @@ def test_doctor_says_so(host, box):                 # noqa: F811
     done = host.run("doctor", str(box))
     line = [x for x in done.out.splitlines() if x.startswith(b"terminals")]
     assert len(line) == 1 and b"not sealed" in line[0], done
+
+
+def test_a_frozen_process_does_not_hold_the_result(host, on, box):  # noqa: F811
+    mark = marker()
+    t = on("-it", "--timeout", "2", str(box), "sh", "-c",
+           f"echo up; sleep {mark}")
+    t.until(b"up\r\n")
+    pid = attached(host)[0]
+    os.kill(pid, signal.SIGSTOP)
+    start = time.monotonic()
+    assert t.status() == 124
+    assert time.monotonic() - start < 30
+    wait_for("its end", lambda: pid not in processes())
+    assert not find(mark)
+
+
+def test_one_that_nobody_reads(host, on, box):      # noqa: F811
+    """It stops its own job and nothing else, and costs no memory."""
+    t = on(*sh(box, "echo up; while :; do seq 1 9999; done"))
+    t.until(b"up\r\n")
+    os.kill(t.job.pid, signal.SIGSTOP)
+    time.sleep(3)
+    before = hwm(host.controllers()[0])
+    assert host.sh(box, "exit 4").status == 4
+    time.sleep(3)
+    assert hwm(host.controllers()[0]) < before + 1024
+    os.kill(t.job.pid, signal.SIGCONT)
+    t.send(b"\x03")
+    assert t.status() == 130
+
+
+def test_clients_that_vanish_at_any_time(host, on, box):    # noqa: F811
+    mark = marker()
+    for i in range(16):
+        t = on(*sh(box, f"echo up; sleep {mark}"))
+        time.sleep(i * 0.02)
+        t.job.kill()
+        t.job.wait()
+    wait_for("all to end", lambda: not attached(host) and not find(mark))
+    assert host.sh(box, "exit 4").status == 4
+    wait_for("all files to go", lambda: box.injected() == [])
+    t = on(*sh(box, "exit 5"))
+    assert t.status() == 5
+
+
+def test_stop(new_host, on, box):                   # noqa: F811
+    own = new_host()
+    mark = marker()
+    t = on(*sh(box, f"echo up; sleep {mark}"), to=own)
+    t.until(b"up\r\n")
+    pids = own.children()
+    assert own.run("stop").status == 0
+    assert t.status() == 125
+    wait_for("all to end", lambda: not find(mark) and
+             not set(pids) & set(processes()))
