@@ -196,17 +196,20 @@ check_words(const struct link_terms *terms, struct input *in)
 	}
 }
 
-/* The next link, as the controller and the stub start it. */
+/*
+ * The next link, as the controller and the stub start it; bits of how: keep
+ * the old one, the host or the agent means to hand its descriptors over.
+ */
 static void
-new_link(struct world *w, bool keep)
+new_link(struct world *w, unsigned how)
 {
 	struct link_config host = { .session = w->host.app.session,
-	    .secret = w->host.secret };
+	    .secret = w->host.secret, .hands_over = (how & 2) != 0 };
 	struct link_config agent = { .session = w->agent.app.session,
-	    .secret = w->agent.secret };
+	    .secret = w->agent.secret, .hands_over = (how & 4) != 0 };
 
-	set_aside(&w->host, keep);
-	set_aside(&w->agent, keep);
+	set_aside(&w->host, how & 1);
+	set_aside(&w->agent, how & 1);
 	link_our_versions(host.terms.versions);
 	memcpy(host.terms.session, SESSION, LINK_SESSION);
 	host.terms.number = ++w->number;
@@ -280,6 +283,11 @@ turn(struct end *e)
 		return;
 	}
 	run_link(e->link);
+	if (link_state(e->link) == LINK_TERMINAL &&
+	    e->link->role == SEAL_CORE && link_drained(e->link)) {
+		CHECK(e->link->hands_over);
+		(void)link_answer_terminal(e->link, e->len & 1);
+	}
 	while (e->len < PIPE_MAX && (n = recv(e->fd, e->under_way + e->len,
 	    PIPE_MAX - e->len, MSG_DONTWAIT)) > 0) {
 		e->len += (size_t)n;
@@ -543,7 +551,7 @@ step(struct world *w, struct input *in)
 		}
 		return;
 	case 12:
-		new_link(w, (op & 32) != 0);
+		new_link(w, op >> 5);
 		return;
 	case 13:
 		if (op & 32) {
@@ -580,7 +588,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w.host.secret = seal_secret_new();
 	w.agent.secret = seal_secret_new();
 	CHECK(w.host.secret != NULL && w.agent.secret != NULL);
-	new_link(&w, false);
+	new_link(&w, 0);
 	if (how & 2) {
 		settle(&w);
 		CHECK(link_state(w.host.link) == LINK_UP);
