@@ -97,6 +97,13 @@ on_child(int number)
 	(void)number;			/* it only ends the wait */
 }
 
+/* If a job has stopped us, the core's death starts us again. */
+static void
+wake_at_death(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGCONT);
+}
+
 /*
  * Only the end of a child may interrupt us, and only while we wait: what
  * else a job sends to all its processes stays pending.
@@ -109,6 +116,7 @@ guard(void)
 
 	setsid();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	wake_at_death();
 	child_reset();
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
@@ -294,8 +302,7 @@ start(struct child_spec *spec)
 	if (spec->flags & WIRE_EXEC_SHELL) {
 		choose_shell(spec, &user);
 	}
-	/* If our job has stopped us, the core's death starts us again. */
-	prctl(PR_SET_PDEATHSIG, SIGCONT);
+	wake_at_death();		/* a change of user ended that */
 	set_text(&msg, enter(spec, &user));
 	if (spec->flags & WIRE_EXEC_TTY) {
 		open_terminal(spec, &e);
