@@ -403,6 +403,7 @@ class Place:
 
     def core(self):
         """The core's pid, as the test sees it."""
+        self.alive()            # the link is up
         return agents(self.host.session(self.target))[1]
 
     def read(self, path):
@@ -449,6 +450,15 @@ def gone(mark, seconds=15):
             kill_all(mark)
             raise AssertionError(f"left: {left}")
         time.sleep(0.02)
+
+
+def idle(core):
+    """Nothing lives below the core, but an init that waits for its job."""
+    left = below(core)
+    everything = processes()
+    return not left or (len(left) == 1 and not set(left.values()) & {"Z"} and
+                        all(b"start" in everything.get(p, (0, []))[1]
+                            for p in left))
 
 
 def broods(mark):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from jobs_client import (BACKGROUND, CANCELLED, EXITED, KILL_BACKGROUND,
-                         SIGNALED, TIMED_OUT, below, born, gone, place)  # noqa: F401
+                         SIGNALED, TIMED_OUT, born, gone, idle, place)  # noqa: F401
 from spine import find, kill_all, marker, wait_for
 
 SHORT = 300                     # ms of grace where KILL is what counts
@@ -93,7 +93,7 @@ def test_term_reaches_those_that_left_the_session(place, mark):  # noqa: F811
         f"for i in 1 2 3; do setsid {place.brood} term {path} {mark} & done;"
         f" (setsid sh -c '{place.brood} term {path} {mark} & wait' &) ;"
         f" exec {place.brood} term {path} {mark}", grace=60_000)
-    born(mark, 6)
+    born(mark, 5)
     wait_for("all of them listen", lambda: job.out.count(b"ready") == 5)
     start = time.monotonic()
     job.cancel()
@@ -353,4 +353,4 @@ def test_no_zombie_stays(place, mark):  # noqa: F811
             for _ in range(20)]
     for job in jobs:
         assert job.wait().status == 0
-    wait_for("only the core is left", lambda: below(core) == {})
+    wait_for("only the core is left", lambda: idle(core))
