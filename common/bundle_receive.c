@@ -545,16 +545,15 @@ place_as(struct receiver *r, bool there, bool as_dir, bool dir, char *path,
 		errno = ENOTDIR;
 		return -1;
 	}
-	if (lstat(path, &st) == -1) {
-		errno = as_dir && !dir ? ENOENT : 0;
-	} else if (!there) {
-		errno = ENOENT;		/* a link that leads nowhere */
-	} else {
-		/* The user's own link is followed to its file. */
-		errno = 0;
-		path = S_ISLNK(st.st_mode) ? realpath(path, real) : path;
+	if (!there && ((as_dir && !dir) || lstat(path, &st) == 0)) {
+		errno = ENOENT;		/* no such directory, or link's end */
+		return -1;
 	}
-	return errno == 0 ? open_parent(r, path, name) : -1;
+	/* The user's own link is followed to its file. */
+	if (there && lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
+		path = realpath(path, real);
+	}
+	return path == NULL ? -1 : open_parent(r, path, name);
 }
 
 /* A directory: it gets the tree under name, or is itself its top. */
