@@ -18,6 +18,7 @@
 #define O_PATH O_RDONLY
 #endif
 
+#define PASSES 8			/* over a tree that others fill */
 #define OPEN_DIR (O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 
 bool
@@ -106,7 +107,7 @@ static int
 remove_any(int dir, const char *name, unsigned depth)
 {
 	struct stat st;
-	int fd, first = 0;
+	int fd, why;
 
 	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT) {
 		return 0;
@@ -126,16 +127,24 @@ remove_any(int dir, const char *name, unsigned depth)
 	if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700) {
 		fchmod(fd, 0700);	/* if it fails, unlinkat() will tell */
 	}
-	keep_first(&first, empty(fd, depth + 1));
-	if (unlinkat(dir, name, AT_REMOVEDIR) == -1 && errno != ENOENT) {
-		keep_first(&first, -1);
+	why = empty(fd, depth + 1) == -1 ? errno : 0;
+	if (unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
+		return 0;
 	}
-	errno = first;
-	return first == 0 ? 0 : -1;
+	errno = why != 0 ? why : errno;
+	return -1;
 }
 
 int
 beneath_remove(int dir, const char *name)
 {
-	return remove_any(dir, name, 0);
+	unsigned pass;
+
+	/* Others may add to it while we go through it: not for ever. */
+	for (pass = 0; pass < PASSES; pass++) {
+		if (remove_any(dir, name, 0) == 0) {
+			return 0;
+		}
+	}
+	return -1;
 }

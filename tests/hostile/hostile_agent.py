@@ -492,6 +492,76 @@ WITHIN = [never_answers, talks_only, floods_log, floods_control,
           waits_for_body]
 
 
+# ---- trees: TREE_GET's stream as the test has written it ------------------
+
+class Flow:
+    """OUT of a request, within its credit."""
+
+    def __init__(self, a, frame):
+        self.a, self.sent = a, 0
+        self.request, _, _, self.limit, _ = struct.unpack(">IBIQQ", frame[1:])
+
+    def send(self, data):
+        """False: nobody wants it any more."""
+        while data:
+            n = min(self.limit - self.sent, len(data), 32000)
+            if n > 0:
+                self.a.frame(data_frame(self.request, 2, self.sent, data[:n]))
+                self.sent += n
+                data = data[n:]
+                continue
+            frame = self.a.receive(600)[1]
+            if frame[0] == PING:
+                self.a.frame(sealed.pong_frame(frame))
+            elif frame[0] == sealed.CANCEL:
+                return False
+            elif frame[0] == sealed.CREDIT and frame[1:6] == struct.pack(
+                    ">IB", self.request, 2):
+                self.limit = struct.unpack_from(">Q", frame, 6)[0]
+                self.a.ack()
+        return True
+
+
+def told(name):
+    return pathlib.Path(os.environ["DOCKER_HOSTILE"], name).read_bytes()
+
+
+def tree_served(a, after):
+    """The stream of the file `tree`; after(flow, sent whole)."""
+    while True:
+        flow = Flow(a, a.wanted(OPEN, 600))
+        after(flow, flow.send(told("tree")))
+        a.ack()
+
+
+def sends_tree(a):
+    """And a RESULT whose TREE_INFO is the file `info`."""
+    tree_served(a, lambda flow, whole: a.frame(result_frame(
+        flow.request, outcome=0 if whole else 3, out=flow.sent,
+        info=told("info"))))
+
+
+def sends_tree_and_fails(a):
+    tree_served(a, lambda flow, whole: a.frame(result_frame(
+        flow.request, outcome=4, step=9, error=5, out=flow.sent,
+        text=ESCAPES)))
+
+
+def sends_tree_and_dies(a):
+    tree_served(a, lambda flow, whole: os.kill(os.getpid(), 9))
+
+
+def sends_tree_without_end(a):
+    """The file `again`, numbered, behind it for ever."""
+    def after(flow, whole):
+        tail, n = told("again"), 0
+        while whole:
+            whole = flow.send(b"".join(tail % (n + i) for i in range(100)))
+            n += 100
+        a.frame(result_frame(flow.request, outcome=3, out=flow.sent))
+    tree_served(a, after)
+
+
 # ---- good manners, for what is needed beside ----------------------------
 
 def keeps_secret(a):

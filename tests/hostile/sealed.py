@@ -23,6 +23,8 @@ OPEN, DATA, CREDIT, EOF, SIGNAL, RESIZE, RESULT, CANCEL, LOG = range(16, 25)
 HELLO_MSG, WELCOME = 32, 33
 EXEC, PUT, GET, PROBE, ECHO = 64, 65, 66, 67, 68
 STATUS, STOP, LINKINFO = 80, 81, 82
+TREE_INFO, ENTRY, CHUNK, ENTRY_END, SKIPPED = 104, 112, 113, 114, 115
+FILE, DIR, SYMLINK, HARDLINK = 1, 2, 3, 4
 
 
 def f(data):
@@ -39,6 +41,30 @@ def exec_body(argv, env=(), cwd=b"", flags=0, timeout_ms=0, grace_ms=1000,
                         0, 0, 0, terminal) + f(b"") + f(cwd) +
             items([os.fsencode(a) for a in argv]) +
             items([os.fsencode(e) for e in env]) + items([]) + items([]))
+
+
+def entry(kind, name=b"", target=b"", mode=None, nanoseconds=0):
+    """One message of a tree's stream, as the others here."""
+    mode = mode if mode is not None else 0o755 if kind == DIR else 0o644
+    return f(struct.pack(">BBIIIQI", ENTRY, kind, mode, 0, 0, 10 ** 9,
+                         nanoseconds) + f(name) + f(target))
+
+
+def chunk(data):
+    return f(bytes([CHUNK]) + data)
+
+
+def entry_end():
+    return f(bytes([ENTRY_END, 0]))
+
+
+def skipped(path, error=13):
+    return f(struct.pack(">BI", SKIPPED, error) + f(path))
+
+
+def tree_info(*counts):
+    """entries, files, bytes, links, skipped"""
+    return struct.pack(">BQQQQQ", TREE_INFO, *counts)
 
 
 def open_frame(request, kind, body_len, out=1 << 40, err=1 << 40):
