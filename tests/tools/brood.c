@@ -32,7 +32,8 @@
 #include <unistd.h>
 
 #define LIFE_S 120
-#define GENERATIONS 30000		/* of a chain */
+#define GENERATIONS 4000		/* of a chain: where nobody reaps they are
+					 * zombies, and others need numbers too */
 
 static const char *file;
 static time_t end;
