@@ -17,7 +17,7 @@ static const struct transport *const table[] = {
 /* What selects a target, and HOME: two values, two links. */
 static const char *const prefixes[] = {
 	"DOCKER_", "OPENSHELL_", "KUBECONFIG=", "XDG_CONFIG_HOME=",
-	"SSH_AUTH_SOCK=", "HOME=", TRANSPORT_AGENT_USER "=",
+	"SSH_AUTH_SOCK=", "HOME=", TRANSPORT_AGENT_USER_IS,
 };
 
 const struct transport *

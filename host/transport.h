@@ -20,6 +20,7 @@
 
 #define TRANSPORT_BAKED "/usr/bin/sandmux-agent"
 #define TRANSPORT_AGENT_USER "SANDMUX_AGENT_USER"	/* root or image */
+#define TRANSPORT_AGENT_USER_IS (TRANSPORT_AGENT_USER "=")
 #define TRANSPORT_ID_MAX 256
 #define TRANSPORT_PATH_MAX 512		/* of an injected agent */
 #define TRANSPORT_RESOLVE_MS 20000u	/* deadlines of the blocking work */
