@@ -185,6 +185,9 @@ on_opened(void *ctx, struct session_request *req, const uint8_t *body,
 	case WIRE_TREE_GET:
 		file_tree_get(req, &msg.u.tree_get, core.start);
 		break;
+	case WIRE_FS:
+		file_fs(req, &msg.u.fs, core.start);
+		break;
 	case WIRE_PROBE:
 		file_probe(req);
 		break;

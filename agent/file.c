@@ -1,33 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* file.c - worker processes: whole files in and out, renamed when complete. */
+/* file.c - worker processes for files: what they share, and reading one. */
 #include "file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "filecopy.h"
 #include "user.h"
 #include "worker.h"
 
-#define PIECE 131072u			/* bytes moved at once */
-
-/* A request in the making: what its worker gets. */
-struct order {
-	char path[WIRE_PATH_MAX + 258];
-	char name[256];
-	char user[WIRE_USER_MAX + 1];	/* "": stay who we are */
-	uint32_t mode;
-};
-
-/* A copy without NUL inside and with one at the end; -1 if it has one. */
-static int
-take_path(char *out, size_t cap, struct wire_bytes from)
+int
+file_take(char *out, size_t cap, struct wire_bytes from)
 {
 	if (from.len >= cap || (from.len > 0 &&
 	    memchr(from.at, '\0', from.len) != NULL)) {
@@ -40,8 +27,8 @@ take_path(char *out, size_t cap, struct wire_bytes from)
 	return 0;
 }
 
-static void
-refuse(struct session_request *req, const char *what)
+void
+file_refuse(struct session_request *req, const char *what)
 {
 	struct error error;
 
@@ -49,27 +36,61 @@ refuse(struct session_request *req, const char *what)
 	session_fail(req, &error);
 }
 
-static int
-write_all(int fd, const char *buf, size_t len)
+int
+file_take_who(struct file_who *who, struct session_request *req,
+    struct wire_bytes user, struct wire_bytes path,
+    const struct agent_start *start)
 {
+	if (file_take(who->path, sizeof(who->path), path) == -1 ||
+	    who->path[0] == '\0') {
+		file_refuse(req, "the path is empty, too long or has a NUL "
+		    "byte");
+		return -1;
+	}
+	if (file_take(who->user, sizeof(who->user), user) == -1) {
+		file_refuse(req, "the user has a NUL byte");
+		return -1;
+	}
+	if (who->user[0] == '\0' && start->user != NULL) {
+		snprintf(who->user, sizeof(who->user), "%s", start->user);
+	}
+	return 0;
+}
+
+void
+file_become(const struct file_who *who, int note)
+{
+	static struct user user;
+	struct error error;
+
+	if (who->user[0] != '\0' && (user_find(&user, who->user, &error) ==
+	    -1 || user_become(&user, &error) == -1)) {
+		worker_fail(note, error.step, error.number, error.text);
+	}
+}
+
+int
+file_write(int fd, const void *buf, size_t len)
+{
+	const char *at = buf;
 	ssize_t n;
 
 	while (len > 0) {
-		n = write(fd, buf, len);
+		n = write(fd, at, len);
 		if (n == -1 && errno == EINTR) {
 			continue;
 		}
 		if (n == -1) {
 			return -1;
 		}
-		buf += n;
+		at += n;
 		len -= (size_t)n;
 	}
 	return 0;
 }
 
-static ssize_t
-read_some(int fd, char *buf, size_t cap)
+ssize_t
+file_read(int fd, void *buf, size_t cap)
 {
 	ssize_t n;
 
@@ -79,274 +100,209 @@ read_some(int fd, char *buf, size_t cap)
 	return n;
 }
 
-/* Whose rights count, from here to the end. */
-static void
-become(const struct order *o, int note)
+void
+file_info(struct wire_file_info *info, const struct stat *st)
 {
-	static struct user user;
-	struct error error;
-
-	if (o->user[0] != '\0' && (user_find(&user, o->user, &error) == -1 ||
-	    user_become(&user, &error) == -1)) {
-		worker_fail(note, error.step, error.number, error.text);
-	}
-}
-
-/* The body's part that both directions have; -1: req has been answered. */
-static int
-take_order(struct order *o, struct session_request *req,
-    struct wire_bytes user, struct wire_bytes path,
-    const struct agent_start *start)
-{
-	if (take_path(o->path, WIRE_PATH_MAX, path) == -1 ||
-	    o->path[0] == '\0') {
-		refuse(req, "the path is empty, too long or has a NUL byte");
-		return -1;
-	}
-	if (take_path(o->user, sizeof(o->user), user) == -1) {
-		refuse(req, "the user has a NUL byte");
-		return -1;
-	}
-	if (o->user[0] == '\0' && start->user != NULL) {
-		snprintf(o->user, sizeof(o->user), "%s", start->user);
-	}
-	return 0;
-}
-
-/* ---- put -------------------------------------------------------------- */
-
-/* Where the bytes go until they are complete. */
-struct place {
-	const char *path;		/* the file's own */
-	char temp[WIRE_PATH_MAX + 320];
-	int fd;
-	bool in_place;			/* a device: no temporary name */
-	struct stat old;
-	bool existed;
-};
-
-static const char *volatile unfinished;	/* what an early end removes */
-
-static void
-on_term(int number)
-{
-	(void)number;
-	if (unfinished != NULL) {
-		unlink(unfinished);
-	}
-	_exit(1);
-}
-
-static void
-give_up(int note, const struct place *p, enum wire_step step, int number)
-{
-	if (!p->in_place && p->temp[0] != '\0') {
-		unlink(p->temp);
-	}
-	worker_fail(note, step, number, p->path);
-}
-
-/* A directory gets the file inside it; a link is followed to its file. */
-static void
-resolve(struct order *put, int note)
-{
-	char real[PATH_MAX];
-	size_t len = strlen(put->path);
-	struct stat st;
-
-	if (stat(put->path, &st) == -1) {
-		if (len > 0 && put->path[len - 1] == '/') {
-			worker_fail(note, WIRE_STEP_OPEN, errno, put->path);
-		}
-	} else if (S_ISDIR(st.st_mode)) {
-		if (put->name[0] == '\0' || strchr(put->name, '/') != NULL) {
-			worker_fail(note, WIRE_STEP_OPEN, EISDIR, put->path);
-		}
-		snprintf(put->path + len, sizeof(put->path) - len, "%s%s",
-		    len > 0 && put->path[len - 1] == '/' ? "" : "/",
-		    put->name);
-	}
-	if (lstat(put->path, &st) == 0 && S_ISLNK(st.st_mode) &&
-	    realpath(put->path, real) != NULL &&
-	    strlen(real) < sizeof(put->path)) {
-		strcpy(put->path, real);
-	}
-}
-
-static void
-open_temp(struct place *p, int note)
-{
-	const char *slash = strrchr(p->path, '/');
-	size_t dir = slash == NULL ? 0 : (size_t)(slash - p->path) + 1;
-	uint8_t random[8];
-	char hex[17];
-
-	seal_random(random, sizeof(random));
-	seal_hex(random, sizeof(random), hex);
-	snprintf(p->temp, sizeof(p->temp), "%.*s.sandmux-%s.part", (int)dir,
-	    p->path, hex);
-	unfinished = p->temp;
-	p->fd = open(p->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW |
-	    O_CLOEXEC, 0600);
-	if (p->fd == -1) {
-		unfinished = NULL;
-		p->temp[0] = '\0';
-		worker_fail(note, WIRE_STEP_OPEN, errno, p->path);
-	}
-}
-
-static void
-open_place(struct place *p, int note)
-{
-	p->existed = stat(p->path, &p->old) == 0;
-	if (p->existed && S_ISDIR(p->old.st_mode)) {
-		worker_fail(note, WIRE_STEP_OPEN, EISDIR, p->path);
-	}
-	if (p->existed && access(p->path, W_OK) == -1) {
-		worker_fail(note, WIRE_STEP_OPEN, errno, p->path);
-	}
-	if (p->existed && S_ISCHR(p->old.st_mode)) {
-		p->in_place = true;
-		p->fd = open(p->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-		if (p->fd == -1) {
-			worker_fail(note, WIRE_STEP_OPEN, errno, p->path);
-		}
-		return;
-	}
-	if (p->existed && !S_ISREG(p->old.st_mode)) {
-		worker_fail(note, WIRE_STEP_OPEN, EINVAL, p->path);
-	}
-	open_temp(p, note);
-}
-
-static void
-publish(const struct place *p, uint32_t mode, int note)
-{
-	mode_t mask = umask(0);
-	mode_t want = p->existed ? p->old.st_mode & 07777 :
-	    (mode & 0777) & ~mask;
-
-	if (p->in_place) {
-		return;
-	}
-	/* A foreign owner is kept where we may; our own file stays ours. */
-	if (p->existed && fchown(p->fd, p->old.st_uid, p->old.st_gid) == -1) {
-		want &= 0777;
-	}
-	if (fchmod(p->fd, want) == -1) {
-		give_up(note, p, WIRE_STEP_WRITE, errno);
-	}
-	/* Late errors of a network or full disk come with close(). */
-	if (close(p->fd) == -1) {
-		give_up(note, p, WIRE_STEP_WRITE, errno);
-	}
-	if (rename(p->temp, p->path) == -1) {
-		give_up(note, p, WIRE_STEP_RENAME, errno);
-	}
-}
-
-static void
-put_child(const struct worker_child *c, void *arg)
-{
-	struct order *put = arg;
-	struct place p = { .path = put->path };
-	struct worker_commit commit;
-	static char buf[PIECE];
-	uint64_t total = 0;
-	ssize_t n;
-
-	become(put, c->note);
-	signal(SIGTERM, on_term);
-	resolve(put, c->note);
-	open_place(&p, c->note);
-	while ((n = read_some(c->in, buf, sizeof(buf))) > 0) {
-		if (write_all(p.fd, buf, (size_t)n) == -1) {
-			give_up(c->note, &p, WIRE_STEP_WRITE, errno);
-		}
-		total += (uint64_t)n;
-	}
-	/* The end of the pipe may be the core's death: only a total counts. */
-	if (n == -1 || read(c->note, &commit, sizeof(commit)) !=
-	    (ssize_t)sizeof(commit) || commit.total != total) {
-		give_up(c->note, &p, WIRE_STEP_WRITE, ECANCELED);
-	}
-	publish(&p, put->mode, c->note);
-	worker_done(c->note, NULL, 0);
+	info->size = (uint64_t)st->st_size;
+	info->mode = st->st_mode;
+	info->uid = st->st_uid;
+	info->gid = st->st_gid;
+	info->mtime = (uint64_t)st->st_mtim.tv_sec * 1000000000u +
+	    (uint64_t)st->st_mtim.tv_nsec;
+	info->blocks = (uint64_t)st->st_blocks;
+	info->links = (uint32_t)st->st_nlink;
 }
 
 void
-file_put(struct session_request *req, const struct wire_put *msg,
-    const struct agent_start *start)
+file_done(int note, const struct wire_file_info *info)
 {
-	struct order *put = calloc(1, sizeof(*put));
+	static uint8_t out[WIRE_INFO_MAX];
+	struct wire msg = { .type = WIRE_FILE_INFO, .u.file_info = *info };
+	size_t len;
 
-	if (put == NULL) {
-		refuse(req, "no memory");
-	} else if (take_path(put->name, sizeof(put->name), msg->name) == -1) {
-		refuse(req, "the name is too long or has a NUL byte");
-	} else if (take_order(put, req, msg->user, msg->path, start) == 0) {
-		put->mode = msg->mode;
-		worker_start(req, WORKER_IN, put_child, put);
+	if (wire_encode(&msg, out, sizeof(out), &len) != WIRE_OK) {
+		_exit(1);
 	}
-	free(put);
+	worker_done(note, out, len);
 }
 
 /* ---- get -------------------------------------------------------------- */
 
+struct order {
+	struct file_who who;
+	uint32_t flags;
+	uint64_t offset, length, have;
+	uint8_t hash[WIRE_HASH];
+};
+
+struct source {
+	int fd;
+	const char *path;
+	bool seeks;			/* pread() works */
+	struct stat st;
+	struct filecopy copy;
+	struct seal_digest digest;
+};
+
+static void
+open_source(struct source *s, const struct order *o, int note)
+{
+	/* Not blocking: a fifo without a writer must not hold us. */
+	s->fd = open(s->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (s->fd == -1 || fstat(s->fd, &s->st) == -1) {
+		worker_fail(note, WIRE_STEP_OPEN, errno, s->path);
+	}
+	s->seeks = S_ISREG(s->st.st_mode);
+	/* A device may have no end: only so much of it as was asked for. */
+	if (!s->seeks && ((!S_ISCHR(s->st.st_mode) &&
+	    !S_ISBLK(s->st.st_mode)) || o->length == WIRE_TO_END)) {
+		worker_fail(note, WIRE_STEP_OPEN, S_ISDIR(s->st.st_mode) ?
+		    EISDIR : EINVAL, s->path);
+	}
+	if (!s->seeks && o->offset > 0 &&
+	    lseek(s->fd, (off_t)o->offset, SEEK_SET) == -1) {
+		worker_fail(note, WIRE_STEP_READ, errno, s->path);
+	}
+}
+
+/* Where to begin: behind what the host has, if that is the same. */
+static uint64_t
+begin_at(struct source *s, const struct order *o)
+{
+	uint8_t hash[SEAL_KEY];
+	uint64_t at = 0;
+
+	seal_digest_init(&s->digest);
+	if ((o->flags & WIRE_GET_RESUME) == 0 || o->have == 0) {
+		return o->offset;
+	}
+	if (filecopy_hash(&s->digest, s->fd, &at, o->have) == 1) {
+		seal_digest_get(&s->digest, hash);
+		if (memcmp(hash, o->hash, sizeof(hash)) == 0) {
+			return at;
+		}
+	}
+	seal_digest_init(&s->digest);
+	return 0;
+}
+
+static void
+say_start(const struct source *s, int out)
+{
+	static uint8_t buf[FILECOPY_HEAD_MAX];
+	struct wire msg = { .type = WIRE_START };
+	size_t len;
+
+	msg.u.start = filecopy_start(&s->copy);
+	len = filecopy_head_put(&msg, buf, sizeof(buf));
+	if (file_write(out, buf, len) == -1) {
+		_exit(1);
+	}
+}
+
+/* The next bytes; 0: the end, -1 with errno. */
+static ssize_t
+next_bytes(struct source *s, char *buf, uint64_t max)
+{
+	ssize_t n;
+
+	max = max < FILE_PIECE ? max : FILE_PIECE;
+	max = max < s->copy.left ? max : s->copy.left;
+	if (!s->seeks) {
+		return file_read(s->fd, buf, (size_t)max);
+	}
+	do {
+		n = pread(s->fd, buf, (size_t)max, (off_t)s->copy.at);
+	} while (n == -1 && errno == EINTR);
+	if (n == 0 && s->copy.left != WIRE_TO_END && max > 0) {
+		errno = ENODATA;	/* it has become shorter */
+		return -1;
+	}
+	return n;
+}
+
+static void
+send_all(struct source *s, const struct order *o,
+    const struct worker_child *c)
+{
+	bool hash = (o->flags & WIRE_GET_HASH) != 0;
+	uint64_t left = o->length, hashed = s->copy.from;
+	static char buf[FILE_PIECE];
+	ssize_t n;
+
+	while (left > 0 && (n = next_bytes(s, buf, left)) != 0) {
+		if (n == -1) {
+			worker_fail(c->note, WIRE_STEP_READ, errno, s->path);
+		}
+		if (file_write(c->out, buf, (size_t)n) == -1) {
+			_exit(1);	/* nobody wants it any more */
+		}
+		if (hash) {
+			filecopy_hash_hole(&s->digest, s->copy.at - hashed);
+			seal_digest_add(&s->digest, buf, (size_t)n);
+			hashed = s->copy.at + (uint64_t)n;
+		}
+		filecopy_moved(&s->copy, (uint64_t)n);
+		left -= left == WIRE_TO_END ? 0 : (uint64_t)n;
+	}
+	if (hash) {
+		filecopy_hash_hole(&s->digest, s->copy.at - hashed);
+	}
+}
+
 static void
 get_child(const struct worker_child *c, void *arg)
 {
-	const struct order *get = arg;
-	const char *path = get->path;
-	struct wire info = { .type = WIRE_FILE_INFO };
-	static char buf[PIECE];
-	uint8_t out[64];
-	struct stat st;
-	uint64_t total = 0;
-	size_t len;
-	ssize_t n;
-	int fd;
+	const struct order *o = arg;
+	static struct source s;
+	struct wire_file_info info = { 0 };
+	uint8_t hash[SEAL_KEY];
+	uint64_t from;
 
-	become(get, c->note);
-	/* Not blocking: a fifo without a writer must not hold us. */
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd == -1 || fstat(fd, &st) == -1) {
-		worker_fail(c->note, WIRE_STEP_OPEN, errno, path);
+	s.path = o->who.path;
+	file_become(&o->who, c->note);
+	open_source(&s, o, c->note);
+	from = begin_at(&s, o);
+	filecopy_scan(&s.copy, s.fd, from, !s.seeks ||
+	    (o->flags & WIRE_GET_DENSE) != 0 || o->offset > 0 ||
+	    o->length != WIRE_TO_END);
+	posix_fadvise(s.fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	say_start(&s, c->out);
+	send_all(&s, o, c);
+	file_info(&info, &s.st);
+	info.size = s.copy.at;
+	if ((o->flags & WIRE_GET_HASH) != 0) {
+		seal_digest_get(&s.digest, hash);
+		info.hash = (struct wire_bytes){ hash, sizeof(hash) };
 	}
-	if (!S_ISREG(st.st_mode)) {
-		worker_fail(c->note, WIRE_STEP_OPEN, S_ISDIR(st.st_mode) ?
-		    EISDIR : EINVAL, path);
-	}
-	posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-	while ((n = read_some(fd, buf, sizeof(buf))) > 0) {
-		if (write_all(c->out, buf, (size_t)n) == -1) {
-			_exit(1);	/* nobody wants it any more */
-		}
-		total += (uint64_t)n;
-	}
-	if (n == -1) {
-		worker_fail(c->note, WIRE_STEP_READ, errno, path);
-	}
-	info.u.file_info.size = total;
-	info.u.file_info.mode = st.st_mode & 07777;
-	if (wire_encode(&info, out, sizeof(out), &len) != WIRE_OK) {
-		_exit(1);
-	}
-	worker_done(c->note, out, len);
+	file_done(c->note, &info);
 }
 
 void
 file_get(struct session_request *req, const struct wire_get *msg,
     const struct agent_start *start)
 {
-	struct order *get = calloc(1, sizeof(*get));
+	struct order *o = calloc(1, sizeof(*o));
+	bool resume = (msg->flags & WIRE_GET_RESUME) != 0;
 
-	if (get == NULL) {
-		refuse(req, "no memory");
-	} else if (take_order(get, req, msg->user, msg->path, start) == 0) {
-		worker_start(req, WORKER_OUT, get_child, get);
+	if (o == NULL) {
+		file_refuse(req, "no memory");
+	} else if (msg->offset > INT64_MAX || (resume && (msg->offset > 0 ||
+	    msg->length != WIRE_TO_END || msg->hash.len != WIRE_HASH))) {
+		file_refuse(req, "offset, length and resume do not go "
+		    "together, or the hash is missing");
+	} else if (file_take_who(&o->who, req, msg->user, msg->path,
+	    start) == 0) {
+		o->flags = msg->flags;
+		o->offset = msg->offset;
+		o->length = msg->length;
+		o->have = msg->have;
+		if (resume) {
+			memcpy(o->hash, msg->hash.at, sizeof(o->hash));
+		}
+		worker_start(req, WORKER_OUT, get_child, o);
 	}
-	free(get);
+	free(o);
 }
 
 /* ---- probe ------------------------------------------------------------ */

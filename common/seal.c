@@ -330,6 +330,35 @@ seal_hash(const void *data, size_t len, uint8_t out[SEAL_KEY])
 	crypto_generichash(out, SEAL_KEY, data, len, NULL, 0);
 }
 
+_Static_assert(sizeof(crypto_generichash_state) <= sizeof(struct seal_digest),
+    "a digest holds libsodium's state");
+
+static crypto_generichash_state *
+state_of(struct seal_digest *digest)
+{
+	return (crypto_generichash_state *)(void *)digest->state;
+}
+
+void
+seal_digest_init(struct seal_digest *digest)
+{
+	crypto_generichash_init(state_of(digest), NULL, 0, SEAL_KEY);
+}
+
+void
+seal_digest_add(struct seal_digest *digest, const void *data, size_t len)
+{
+	crypto_generichash_update(state_of(digest), data, len);
+}
+
+void
+seal_digest_get(const struct seal_digest *digest, uint8_t out[SEAL_KEY])
+{
+	struct seal_digest copy = *digest;
+
+	crypto_generichash_final(state_of(&copy), out, SEAL_KEY);
+}
+
 void
 seal_hex(const uint8_t *data, size_t len, char *out)
 {

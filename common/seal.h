@@ -85,6 +85,17 @@ void seal_random(void *out, size_t len);
 int seal_hash_fd(int fd, uint8_t out[SEAL_KEY]);
 void seal_hash(const void *data, size_t len, uint8_t out[SEAL_KEY]);
 
+/* A running BLAKE2b-256; a copy of it goes on from the same place. */
+struct seal_digest {
+	_Alignas(64) uint8_t state[384];
+};
+void seal_digest_init(struct seal_digest *digest);
+void seal_digest_add(struct seal_digest *digest, const void *data,
+    size_t len);
+/* What it is so far; *digest can go on. */
+void seal_digest_get(const struct seal_digest *digest,
+    uint8_t out[SEAL_KEY]);
+
 /* Hex, lower case; out[2 * len + 1].  seal_unhex: 0 or -1 (not all hex). */
 void seal_hex(const uint8_t *data, size_t len, char *out);
 int seal_unhex(const char *text, uint8_t *out, size_t len);

@@ -371,14 +371,14 @@ struct wire_get {
 #define WIRE_TO_END UINT64_MAX		/* lengths: to the file's end */
 
 enum wire_start_flags {
-	WIRE_START_SPARSE = 1		/* size and extents count */
+	WIRE_START_SPARSE = 1		/* extents count */
 };
 
 /* What a file's bytes are: all that follows from one offset, or extents. */
 struct wire_start {
 	uint32_t flags;
 	uint64_t from;			/* offset in the file of the first */
-	uint64_t size;			/* for show, or SPARSE; 0: unknown */
+	uint64_t size;			/* for show; 0: unknown */
 	struct wire_bytes extents;	/* u64 offset, u64 length; rising, and
 					 * the last one is WIRE_TO_END long */
 };

@@ -323,7 +323,8 @@ carry(struct tree *t, struct run_end *end)
 	if (interrupt_init() < 0) {
 		error_set(&end->error, WIRE_STEP_START, errno, "signals");
 	} else {
-		progress_start(&t->progress, spec->from, 0, true);
+		t->progress.name = spec->from;
+		progress_start(&t->progress, true);
 		run_request(&t->run, &msg, end);
 		progress_end(&t->progress);
 	}

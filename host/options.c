@@ -352,6 +352,24 @@ options_size(const char *text, const char *what, uint64_t max,
 }
 
 int
+options_mode(const char *text, const char *what, mode_t *mode,
+    struct error *error)
+{
+	size_t len = strlen(text), i;
+
+	*mode = 0;
+	if (len == 0 || len > 5 || strspn(text, "01234567") != len) {
+		return bad_value(text, what, "a mode; write 644 or 0755",
+		    error);
+	}
+	for (i = 0; i < len; i++) {
+		*mode = (mode_t)(*mode << 3 | (mode_t)(text[i] - '0'));
+	}
+	return *mode > 07777 ? bad_value(text, what, "a mode; 7777 is the "
+	    "largest", error) : 0;
+}
+
+int
 options_signal(const char *text, const char *what, unsigned *number,
     struct error *error)
 {

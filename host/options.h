@@ -12,6 +12,7 @@
 #define OPTIONS_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "error.h"
 
@@ -65,6 +66,10 @@ int options_number(const char *text, const char *what, uint64_t max,
 /* Bytes: "65536", "64K", "10M", "2G" (of 1024), at most max; likewise. */
 int options_size(const char *text, const char *what, uint64_t max,
     uint64_t *bytes, struct error *error);
+
+/* A file's mode, octal, 0 to 07777; likewise. */
+int options_mode(const char *text, const char *what, mode_t *mode,
+    struct error *error);
 
 /* "TERM", "SIGTERM" or a number, 1 to 64, into Linux's number; likewise. */
 int options_signal(const char *text, const char *what, unsigned *number,

@@ -29,34 +29,75 @@ progress_bytes(uint64_t bytes, char out[16])
 }
 
 void
-progress_start(struct progress *progress, const char *name, uint64_t total,
-    bool enabled)
+progress_start(struct progress *progress, bool enabled)
 {
-	*progress = (struct progress){
-		.name = name, .total = total, .start = clock_now(),
-		.active = enabled && isatty(STDERR_FILENO)
-	};
+	progress->start = clock_now();
+	progress->active = enabled && isatty(STDERR_FILENO);
 	progress->next = progress->start + PROGRESS_EVERY;
 }
 
-static void
-draw(struct progress *progress, uint64_t now, const char *end)
+void
+progress_resume(struct progress *progress, uint64_t done, uint64_t total)
 {
-	char name[48], done[16], total[16], part[32] = "";
-	uint64_t us = now > progress->start ? now - progress->start : 1;
+	progress->base = progress->done = done;
+	progress->total = total;
+	progress->start = clock_now();
+}
 
-	quote_text(name, sizeof(name), progress->name);
-	progress_bytes(progress->done, done);
-	if (progress->total > 0) {
-		progress_bytes(progress->total, total);
+/* Bytes in a second so far, and seconds to the end; -1: not known. */
+static double
+rate(const struct progress *p, uint64_t now, double *left)
+{
+	uint64_t us = now > p->start ? now - p->start : 1;
+	double per_second = (double)(p->done - p->base) / (double)us * 1e6;
+
+	*left = p->total < p->done || per_second <= 0 ? -1 :
+	    (double)(p->total - p->done) / per_second;
+	return per_second;
+}
+
+static void
+draw(struct progress *p, uint64_t now, const char *end)
+{
+	char name[48], done[16], total[16], part[64] = "", rest[40] = "";
+	double left, per_second = rate(p, now, &left);
+
+	quote_text(name, sizeof(name), p->name);
+	progress_bytes(p->done, done);
+	if (p->total > 0) {
+		progress_bytes(p->total, total);
 		snprintf(part, sizeof(part), " of %s, %u%%", total,
-		    (unsigned)((double)progress->done * 100 /
-		    (double)progress->total));
+		    (unsigned)((double)p->done * 100 / (double)p->total));
 	}
-	dprintf(STDERR_FILENO, "\r%s  %s%s, %.1f s, %.1f MB/s\033[K%s", name,
-	    done, part, (double)us / 1e6,
-	    (double)progress->done / (double)us, end);
-	progress->shown = true;
+	if (left > 0 && left < 1e6) {
+		snprintf(rest, sizeof(rest), ", %.0f s left", left);
+	}
+	dprintf(STDERR_FILENO, "\r%s  %s%s, %.1f s, %.1f MB/s%s\033[K%s",
+	    name, done, part, (double)(now - p->start) / 1e6,
+	    per_second / 1e6, rest, end);
+	p->shown = true;
+}
+
+static void
+tell(const struct progress *p, uint64_t now)
+{
+	struct json json;
+	double left, per_second = rate(p, now, &left);
+
+	events_begin(&json, "progress");
+	json_u64(&json, "bytes", p->done);
+	if (p->total > 0) {
+		json_u64(&json, "total", p->total);
+	} else {
+		json_null(&json, "total");
+	}
+	json_double(&json, "bytes_per_second", per_second);
+	if (left >= 0 && left < 1e9) {
+		json_double(&json, "seconds_left", left);
+	} else {
+		json_null(&json, "seconds_left");
+	}
+	events_send(p->events, &json, false);
 }
 
 void
@@ -64,12 +105,17 @@ progress_turn(struct progress *progress, struct pollset *set)
 {
 	uint64_t now;
 
-	if (!progress->active) {
+	if (!progress->active && progress->events == NULL) {
 		return;
 	}
 	now = clock_now();
 	if (now >= progress->next) {
-		draw(progress, now, "");
+		if (progress->active) {
+			draw(progress, now, "");
+		}
+		if (progress->events != NULL) {
+			tell(progress, now);
+		}
 		progress->next = now + PROGRESS_EVERY;
 	}
 	pollset_wake(set, progress->next);
@@ -82,4 +128,5 @@ progress_end(struct progress *progress)
 		draw(progress, clock_now(), "\n");
 		progress->active = false;
 	}
+	progress->events = NULL;
 }

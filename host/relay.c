@@ -192,7 +192,7 @@ static bool
 runs_code(uint8_t kind)
 {
 	return kind == WIRE_EXEC || kind == WIRE_PUT ||
-	    kind == WIRE_TREE_PUT;
+	    kind == WIRE_TREE_PUT || kind == WIRE_FS;
 }
 
 static const char *
@@ -226,6 +226,8 @@ shares_uid(const struct relay *relay)
 		user = msg.u.exec.user;
 	} else if (msg.type == WIRE_PUT) {
 		user = msg.u.put.user;
+	} else if (msg.type == WIRE_FS) {
+		user = msg.u.fs.user;
 	} else if (msg.type == WIRE_TREE_PUT) {
 		user = msg.u.tree_put.user;
 	}

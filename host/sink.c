@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "system.h"
 
 #ifndef O_PATH
 #define O_PATH O_RDONLY
@@ -93,34 +94,52 @@ open_dir(const char *full)
 	return open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* mkdir -p for all that is before the last slash. */
+static int
+make_parents(const char *path)
+{
+	char part[PATH_MAX];
+	size_t i, len = strlen(path);
+
+	if (len >= sizeof(part)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	memcpy(part, path, len + 1);
+	for (i = 1; i < len; i++) {
+		if (part[i] != '/' || part[i - 1] == '/') {
+			continue;
+		}
+		part[i] = '\0';
+		if (mkdir(part, 0777) < 0 && errno != EEXIST) {
+			return -1;
+		}
+		part[i] = '/';
+	}
+	return 0;
+}
+
 /* What is there already; 1: a file or nothing, 0: write into it, -1. */
 static int
 look(struct sink *sink)
 {
-	struct stat st;
-
-	if (fstatat(sink->dir, sink->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+	if (fstatat(sink->dir, sink->name, &sink->old,
+	    AT_SYMLINK_NOFOLLOW) < 0) {
 		return errno == ENOENT ? 1 : -1;
 	}
-	if (S_ISDIR(st.st_mode)) {
+	if (S_ISDIR(sink->old.st_mode)) {
 		errno = EISDIR;
 		return -1;
 	}
-	if (S_ISLNK(st.st_mode)) {
+	if (S_ISLNK(sink->old.st_mode)) {
 		errno = ELOOP;		/* it came this very moment */
 		return -1;
 	}
 	if (faccessat(sink->dir, sink->name, W_OK, 0) < 0) {
 		return -1;
 	}
-	if (!S_ISREG(st.st_mode)) {
-		return 0;
-	}
 	sink->existed = true;
-	sink->mode = st.st_mode & 0777;
-	sink->uid = st.st_uid;
-	sink->gid = st.st_gid;
-	return 1;
+	return S_ISREG(sink->old.st_mode);
 }
 
 static void
@@ -138,11 +157,11 @@ create(struct sink *sink)
 	int fd = -1, try;
 
 #ifdef O_TMPFILE
-	fd = openat(sink->dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	fd = openat(sink->dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 #endif
 	for (try = 0; fd < 0 && try < SINK_TRIES; try++) {
 		temporary_name(sink, try);
-		fd = openat(sink->dir, sink->tmp, O_WRONLY | O_CREAT |
+		fd = openat(sink->dir, sink->tmp, O_RDWR | O_CREAT |
 		    O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd < 0 && errno != EEXIST) {
 			break;
@@ -154,15 +173,102 @@ create(struct sink *sink)
 	return fd;
 }
 
+/*
+ * The one that an earlier copy has left, or a new one: it stays.  -1 with
+ * *error, or with errno if there is none and none can be made.
+ */
+static int
+open_partial(struct sink *sink, struct error *error)
+{
+	struct stat st, now;
+	int fd;
+
+	filecopy_partial(sink->name, sink->tmp);
+	sink->keep = true;
+	fd = openat(sink->dir, sink->tmp, O_RDWR | O_NOFOLLOW | O_NONBLOCK |
+	    O_NOCTTY | O_CLOEXEC);
+	error->step = WIRE_STEP_NONE;
+	if (fd < 0 && errno != ENOENT) {
+		error_set(error, WIRE_STEP_PARTIAL, errno, "%s", sink->tmp);
+		return -1;
+	}
+	if (fd < 0) {
+		fd = openat(sink->dir, sink->tmp, O_RDWR | O_CREAT | O_EXCL |
+		    O_CLOEXEC, 0600);
+	}
+	if (fd < 0) {
+		return -1;
+	}
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    st.st_uid != geteuid() || (st.st_mode & 077) != 0 ||
+	    st.st_nlink != 1) {
+		error_set(error, WIRE_STEP_PARTIAL, EPERM, "%s", sink->tmp);
+	/* Whoever has just finished with it has renamed it. */
+	} else if (flock(fd, LOCK_EX | LOCK_NB) < 0 ||
+	    fstatat(sink->dir, sink->tmp, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    now.st_ino != st.st_ino) {
+		error_set(error, WIRE_STEP_PARTIAL, EAGAIN, "%s", sink->tmp);
+	} else {
+		return fd;
+	}
+	close(fd);
+	return -1;
+}
+
+static int
+open_direct(struct sink *sink)
+{
+	bool append = (sink->flags & SINK_APPEND) != 0;
+
+	sink->direct = true;
+	sink->stream = append || !S_ISREG(sink->old.st_mode);
+	return openat(sink->dir, sink->name, (sink->stream ? O_WRONLY :
+	    O_RDWR) | (append ? O_APPEND : 0) | O_NOFOLLOW | O_NOCTTY |
+	    O_CLOEXEC);
+}
+
+static int
+open_place(struct sink *sink, const char *full, struct error *error)
+{
+	int rc = look(sink);
+
+	if (rc < 0) {
+		return failed(error, full);
+	}
+	if (rc == 0) {
+		sink->fd = open_direct(sink);
+		return sink->fd < 0 ? failed(error, full) : 0;
+	}
+	if ((sink->flags & SINK_RESUME) != 0) {
+		sink->fd = open_partial(sink, error);
+		if (sink->fd >= 0) {
+			return 0;
+		}
+		sink->tmp[0] = '\0';
+		sink->keep = false;
+		if (error->step != WIRE_STEP_NONE) {
+			return -1;
+		}
+	} else {
+		sink->fd = create(sink);
+	}
+	if (sink->fd < 0 && sink->existed && (errno == EACCES ||
+	    errno == EPERM || errno == EROFS)) {
+		sink->fd = open_direct(sink);
+	}
+	return sink->fd < 0 ? failed(error, full) : 0;
+}
+
 int
 sink_open(struct sink *sink, const char *path, const char *base,
-    struct error *error)
+    unsigned flags, struct error *error)
 {
 	char full[PATH_MAX];
-	int rc;
 
-	*sink = (struct sink){ .dir = -1, .fd = -1 };
-	if (settle(path, base, full) < 0) {
+	*sink = (struct sink){ .flags = flags, .dir = -1, .fd = -1,
+	    .file = { .fd = -1 } };
+	if (((flags & SINK_PARENTS) != 0 && make_parents(path) < 0) ||
+	    settle(path, base, full) < 0) {
 		return failed(error, path);
 	}
 	if (sink_base(full, sink->name) < 0) {
@@ -173,19 +279,41 @@ sink_open(struct sink *sink, const char *path, const char *base,
 	if (sink->dir < 0) {
 		return failed(error, path);
 	}
-	rc = look(sink);
-	if (rc == 1) {
-		sink->fd = create(sink);
-	} else if (rc == 0) {
-		sink->direct = true;
-		sink->fd = openat(sink->dir, sink->name, O_WRONLY |
-		    O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+	if (open_place(sink, full, error) < 0) {
+		return -1;
 	}
-	if (sink->fd < 0) {
-		return failed(error, full);
+	if (sink->stream) {
+		stdfd_open(&sink->file, sink->fd, true);
+	} else {
+		sink->file = (struct stdfd){ .fd = sink->fd };
 	}
-	stdfd_open(&sink->file, sink->fd, true);
 	return 0;
+}
+
+ssize_t
+sink_put(struct sink *sink, struct filecopy *copy, const void *data,
+    size_t len)
+{
+	size_t n = len < copy->left ? len : (size_t)copy->left;
+	ssize_t done;
+
+	if (sink->stream) {
+		done = stdfd_write(&sink->file, data, n);
+	} else {
+		do {
+			done = pwrite(sink->fd, data, n, (off_t)copy->at);
+		} while (done < 0 && errno == EINTR);
+	}
+	if (done > 0) {
+		filecopy_moved(copy, (uint64_t)done);
+	}
+	return done;
+}
+
+int
+sink_end(struct sink *sink, const struct filecopy *copy)
+{
+	return sink->stream ? 0 : ftruncate(sink->fd, (off_t)copy->at);
 }
 
 /* Give a nameless file a name: the last one if that is free. */
@@ -226,41 +354,175 @@ sink_umask(void)
 	return mask;
 }
 
-/* Only root can give a file back to its owner; no harm if not. */
-static void
-give_back(const struct sink *sink)
+/* ---- the end ----------------------------------------------------------- */
+
+/* Mode, owner and time of what is ours to change. */
+static int
+dress_up(const struct sink *sink, const struct sink_dress *dress)
 {
-	if (fchown(sink->fd, sink->uid, sink->gid) < 0) {
-		return;
+	int64_t ns = (int64_t)dress->mtime;
+	struct timespec times[2] = { { .tv_nsec = UTIME_NOW },
+	    { .tv_sec = (time_t)(ns / 1000000000),
+	    .tv_nsec = (long)(ns % 1000000000) } };
+	mode_t mode = dress->mode & 0777 & ~sink_umask();
+
+	if (dress->exact) {
+		mode = dress->mode & 07777;
+	} else if (sink->existed) {
+		mode = sink->old.st_mode & 0777;
 	}
+	if (dress->archive && fchown(sink->fd, dress->uid, dress->gid) < 0) {
+		mode &= 0777;		/* no setuid to someone else */
+	}
+	/* In place it has its own mode, and may be someone else's. */
+	if ((dress->exact || !sink->direct) && fchmod(sink->fd, mode) < 0) {
+		return -1;
+	}
+	if (times[1].tv_nsec < 0) {
+		times[1].tv_sec--;
+		times[1].tv_nsec += 1000000000;
+	}
+	return dress->archive ? futimens(sink->fd, times) : 0;
 }
 
-int
-sink_commit(struct sink *sink, mode_t mode, struct error *error)
+/* Whether a new file in its place would be the same but for its content. */
+static bool
+replaceable(const struct sink *sink)
 {
-	int rc, fd;
+	if (!sink->existed) {
+		return true;
+	}
+	return sink->old.st_nlink <= 1 && (sink->flags & SINK_APPEND) == 0 &&
+	    ((sink->old.st_uid == geteuid() &&
+	    sink->old.st_gid == getegid()) ||
+	    fchown(sink->fd, sink->old.st_uid, sink->old.st_gid) == 0);
+}
 
-	if (sink->direct) {
-		return 0;
+/*
+ * Room for what is to come, before the old content goes: it survives a full
+ * disk.  What cannot tell is tried.
+ */
+static int
+reserve(int fd, const struct stat *whole, off_t from)
+{
+	off_t room = (off_t)whole->st_blocks * 512;
+
+	room = room < whole->st_size ? room : whole->st_size;
+	return room > 0 && system_reserve(fd, from, room) < 0 &&
+	    (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) ? -1 : 0;
+}
+
+/* All of sink's bytes to fd: at its end, or where they belong. */
+static int
+move_all(struct sink *sink, int fd)
+{
+	bool append = (sink->flags & SINK_APPEND) != 0;
+	struct sink to = { .fd = fd, .stream = append,
+	    .file = { .fd = fd, .way = STDFD_DIRECT } };
+	static struct filecopy copy;
+	static char buf[65536];
+	ssize_t n, done, part;
+
+	filecopy_scan(&copy, sink->fd, 0, append);
+	while ((n = pread(sink->fd, buf, copy.left < sizeof(buf) ?
+	    (size_t)copy.left : sizeof(buf), (off_t)copy.at)) != 0) {
+		for (done = 0; done < n; done += part) {
+			part = sink_put(&to, &copy, buf + done,
+			    (size_t)(n - done));
+			if (part < 0) {
+				return -1;
+			}
+		}
+		if (n < 0 && errno != EINTR) {
+			return -1;
+		}
 	}
-	if (sink->existed) {
-		mode = sink->mode;
-		give_back(sink);
-	} else {
-		mode &= 0777 & ~sink_umask();
+	return sink_end(&to, &copy);
+}
+
+/* The complete bytes into the file that is there. */
+static int
+overwrite(struct sink *sink)
+{
+	bool append = (sink->flags & SINK_APPEND) != 0;
+	int fd = openat(sink->dir, sink->name, O_WRONLY | (append ?
+	    O_APPEND : 0) | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	struct stat whole;
+	int saved;
+
+	if (fd < 0) {
+		return -1;
 	}
-	rc = fchmod(sink->fd, mode);
-	if (rc == 0) {
-		rc = name_it(sink);
+	if (fstat(sink->fd, &whole) == 0 && reserve(fd, &whole, append ?
+	    sink->old.st_size : 0) == 0 && (append ||
+	    ftruncate(fd, 0) == 0)) {
+		if (move_all(sink, fd) == 0) {
+			close(sink->fd);
+			sink->fd = fd;
+			sink->direct = true;
+			return 0;
+		}
+		saved = errno;
+		if (append && ftruncate(fd, sink->old.st_size) < 0) {
+			saved = errno;	/* nothing better to say */
+		}
+		errno = saved;
 	}
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+/* A new name for the file that is complete. */
+static int
+rename_it(struct sink *sink)
+{
+	int rc = name_it(sink);
+
 	if (rc == 0) {
 		rc = renameat(sink->dir, sink->tmp, sink->dir, sink->name);
 		if (rc == 0) {
 			sink->tmp[0] = '\0';
 		}
 	}
-	if (rc >= 0) {
-		fd = sink->fd;
+	return rc < 0 ? -1 : 0;
+}
+
+static int
+publish(struct sink *sink, const struct sink_dress *dress)
+{
+	if (sink->direct) {
+		return sink->stream ? 0 : dress_up(sink, dress);
+	}
+	if (replaceable(sink)) {
+		if (dress_up(sink, dress) < 0) {
+			return -1;
+		}
+		if (rename_it(sink) == 0) {
+			sink->atomic = true;
+			return 0;
+		}
+		/* A mount point, or someone else's in a sticky directory. */
+		if (!sink->existed || (errno != EBUSY && errno != EPERM &&
+		    errno != EACCES)) {
+			return -1;
+		}
+	}
+	if (overwrite(sink) < 0) {
+		return -1;
+	}
+	sink->keep = false;		/* it has served */
+	return dress_up(sink, dress);
+}
+
+int
+sink_commit(struct sink *sink, const struct sink_dress *dress,
+    struct error *error)
+{
+	int rc = publish(sink, dress), fd = sink->fd;
+
+	if (rc == 0 && !sink->stream) {
 		sink->fd = -1;
 		rc = close(fd);
 	}
@@ -275,12 +537,14 @@ sink_close(struct sink *sink)
 {
 	int saved = errno;
 
-	stdfd_close(&sink->file);
+	if (sink->stream) {
+		stdfd_close(&sink->file);
+	}
 	if (sink->fd >= 0) {
 		close(sink->fd);
 	}
 	if (sink->dir >= 0) {
-		if (sink->tmp[0] != '\0') {
+		if (sink->tmp[0] != '\0' && !sink->keep) {
 			unlinkat(sink->dir, sink->tmp, 0);
 		}
 		close(sink->dir);

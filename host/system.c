@@ -133,3 +133,17 @@ system_batch(void)
 	sched_setscheduler(0, SCHED_BATCH, &normal);
 #endif
 }
+
+int
+system_reserve(int fd, off_t from, off_t len)
+{
+#ifdef __linux__
+	return fallocate(fd, FALLOC_FL_KEEP_SIZE, from, len);
+#else
+	(void)fd;
+	(void)from;
+	(void)len;
+	errno = ENOTSUP;
+	return -1;
+#endif
+}

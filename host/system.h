@@ -37,6 +37,12 @@ void system_close_from(int first);
 int system_nonblock(int fd, int on);
 
 /*
+ * Take the room for len bytes at from in a file, its size kept.  0, or -1
+ * with errno (ENOSPC, EDQUOT, EFBIG: there is none; others: not known).
+ */
+int system_reserve(int fd, off_t from, off_t len);
+
+/*
  * Be a batch process, where there is such a thing: one that works through
  * much data and does not preempt those that wait for an answer.
  */

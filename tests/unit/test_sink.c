@@ -82,20 +82,30 @@ expect(const char *name, const char *text, mode_t mode)
 }
 
 static void
+write_new(struct sink *sink)
+{
+	struct filecopy copy = { .at = 0, .left = WIRE_TO_END };
+
+	assert_int_equal(sink_put(sink, &copy, "new", 3), 3);
+	assert_int_equal(sink_end(sink, &copy), 0);
+}
+
+static void
 write_to(struct sink *sink, const char *path, const char *base)
 {
 	struct error error;
 
-	assert_int_equal(sink_open(sink, path, base, &error), 0);
-	assert_int_equal(stdfd_write(&sink->file, "new", 3), 3);
+	assert_int_equal(sink_open(sink, path, base, 0, &error), 0);
+	write_new(sink);
 }
 
 static void
 commit(struct sink *sink, mode_t mode)
 {
+	struct sink_dress dress = { .mode = mode };
 	struct error error;
 
-	assert_int_equal(sink_commit(sink, mode, &error), 0);
+	assert_int_equal(sink_commit(sink, &dress, &error), 0);
 	sink_close(sink);
 }
 
@@ -172,12 +182,12 @@ test_directory(void **state)
 	commit(&sink, 0644);
 	expect("d/base2", "new", 0644);
 	assert_int_equal(mkdir("d/base3", 0755), 0);
-	assert_int_equal(sink_open(&sink, "d", "base3", &error), -1);
+	assert_int_equal(sink_open(&sink, "d", "base3", 0, &error), -1);
 	assert_int_equal(error.number, EISDIR);
 	sink_close(&sink);
-	assert_int_equal(sink_open(&sink, "no/", "x", &error), -1);
+	assert_int_equal(sink_open(&sink, "no/", "x", 0, &error), -1);
 	sink_close(&sink);
-	assert_int_equal(sink_open(&sink, "d", "", &error), -1);
+	assert_int_equal(sink_open(&sink, "d", "", 0, &error), -1);
 	sink_close(&sink);
 	unlink("d/base");
 	unlink("d/base2");
@@ -201,7 +211,7 @@ test_link(void **state)
 	assert_int_equal(lstat("link", &st), 0);
 	assert_true(S_ISLNK(st.st_mode));
 	assert_int_equal(symlink("nowhere", "dangling"), 0);
-	assert_int_equal(sink_open(&sink, "dangling", "", &error), -1);
+	assert_int_equal(sink_open(&sink, "dangling", "", 0, &error), -1);
 	sink_close(&sink);
 	assert_int_equal(empty(), 3);
 }

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cp.h - what `sandmux cp` was asked for, and who does it.
+ *
+ * cmd_cp.c reads the command line into a struct cp; cp_file.c copies one
+ * file, cp_tree.c a tree.
+ */
+#ifndef CP_H
+#define CP_H
+
+#include <limits.h>
+#include <sys/types.h>
+
+#include "target.h"
+#include "wire.h"
+
+enum cp_flags {
+	CP_PARENTS = 1,			/* make missing directories */
+	CP_APPEND = 2,
+	CP_RESUME = 4,
+	CP_VERIFY = 8,
+	CP_MODE = 16,			/* mode was given */
+	CP_ARCHIVE = 32,		/* mode, owner and time as well */
+	CP_FOLLOW = 64,			/* links; of a file always */
+	CP_TREE = 128
+};
+
+struct cp {
+	unsigned flags;
+	unsigned tree;			/* enum wire_tree_flags */
+	struct target_operand from, to;	/* one of them is local */
+	char target[TARGET_TEXT_MAX];
+	char base[NAME_MAX + 1];	/* the source's name, empty: none */
+	struct wire_bytes user;		/* empty: the target's own */
+	mode_t mode;
+	uint64_t offset, length;	/* of the source; WIRE_TO_END */
+	const char *json;		/* where events go, NULL: nowhere */
+};
+
+/* "-": stdin or stdout. */
+bool cp_is_stdio(const struct target_operand *operand);
+
+/* Copy one file; the exit status, with *error unless it is CMD_OK. */
+int cp_file(const struct cp *cp, struct error *error);
+
+#endif
