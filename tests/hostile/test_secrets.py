@@ -83,7 +83,8 @@ def test_agent(start, tmp_path):  # noqa: F811
     host.request(2, sealed.PUT, b"\x41" + bytes([0, 0, 0, 0, 0, 0, 1, 0xa4]) + bytes(16) +
                  sealed.f(b"") + sealed.f(os.fsencode(tmp_path / "file")) +
                  sealed.f(b""))
-    host.frame(sealed.data_frame(2, 1, 0, b"some"))
+    start = b"\x64" + bytes(20) + sealed.f(b"")
+    host.frame(sealed.data_frame(2, 1, 0, sealed.f(start) + b"some"))
     core = agent.core()
     jobs = wait_for(lambda: [p for p in children(core) if alive(p)]
                     if len(children(core)) >= 4 else [])
