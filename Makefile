@@ -339,6 +339,7 @@ $(QEMU)/host/sandmux: $(filter-out %.S.o,$(HOST_OBJS)) \
 	$(QEMU)/host/embed.S.o
 	$(CC) -pie -o $@ $^ $(HOST_LIBS)
 check-arm64: $(TEST_PROGRAMS) $(QEMU)/host/sandmux
+	@ln -sfn ../tests $(QEMU)/tests
 	@B=$(QEMU) PYTHON=$(PYTHON) SANDMUX_QEMU=1 SUITES=tests/e2e \
 		sh tests/run.sh
 
