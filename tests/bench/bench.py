@@ -418,11 +418,11 @@ UNSEALED = {"local": (0.5, 0.5), "docker": (0.5, 0.6),
 
 
 class Watch:
-    """The memory of the agent and the controller while something runs."""
+    """The memory of agent, controller and client while something runs."""
 
-    def __init__(self, ours):
-        self.ours = ours
-        self.agent = self.controller = 0
+    def __init__(self, ours, seconds=0.5):
+        self.ours, self.seconds = ours, seconds
+        self.agent = self.controller = self.client = 0
 
     def run(self, *argv):
         pid = self.ours.controller()
@@ -432,8 +432,12 @@ class Watch:
         while child.poll() is None:
             # Looked at rarely: smaps_rollup costs the process its lock.
             try:
-                child.wait(0.5)
+                child.wait(self.seconds)
             except subprocess.TimeoutExpired:
+                for each in [child.pid] + [p for p, above in
+                                           parents().items()
+                                           if above == child.pid]:
+                    self.client = max(self.client, memory(each, "Rss"))
                 self.agent = max(self.agent, total(agents(pid), "Pss"))
                 self.controller = max(self.controller, memory(pid, "Rss"))
         if child.returncode != 0:
@@ -499,6 +503,66 @@ def copies(table, place, ours, base, work, watch):
     back.unlink()
 
 
+def make_tree(top, files, size):
+    for i in range(files):
+        if i % 100 == 0:
+            directory = top / f"d{i // 100}"
+            directory.mkdir(parents=True)
+        (directory / f"f{i}").write_bytes(os.urandom(size))
+
+
+def trees(table, place, ours, work):
+    """cp -r against tar through docker exec, and the memory of large ones."""
+    source, back, far = work / "tree", work / "tree-back", place.directory
+    make_tree(source, 10000, 1024)
+    pipes = {
+        "up": f"tar c -C {source} . | {place.docker} exec -i {place.box} "
+              f"tar x -C {far}/tar",
+        "down": f"{place.docker} exec -i {place.box} tar c -C {far}/tree . | "
+                f"tar x -C {back}"}
+
+    def tar(way):
+        place.once("sh", "-c", f"rm -rf {far}/tar && mkdir {far}/tar")
+        shutil.rmtree(back, ignore_errors=True)
+        back.mkdir()
+        start = time.perf_counter()
+        run("sh", "-c", pipes[way])
+        return time.perf_counter() - start
+
+    def mine(way):
+        shutil.rmtree(back, ignore_errors=True)
+        if way == "down":
+            return ours.timed("cp", "-r", f"{place.target}:{far}/tree", back)
+        place.once("rm", "-rf", f"{far}/tree")
+        return ours.timed("cp", "-r", source, f"{place.target}:{far}/tree")
+
+    for way in ("up", "down"):
+        ratios, seconds = [], []
+        for turn in range(ROUNDS):
+            theirs = tar(way) if turn % 2 else None
+            seconds.append(mine(way))
+            ratios.append(seconds[-1] / (theirs or tar(way)))
+            if way == "down" and turn % 2:
+                run("diff", "-r", source, back)
+        table.add(f"{place.name}: tree of 10,000 files {way} / tar through "
+                  "docker exec", median(ratios), "x", 1.1, False,
+                  dict(s=median(seconds), best=min(ratios),
+                       worst=max(ratios)))
+    shutil.rmtree(source)
+    make_tree(source, 99000, 0)
+    place.once("rm", "-rf", f"{far}/tree")
+    watch = Watch(ours, 0.1)
+    watch.run("cp", "-r", source, f"{place.target}:{far}/tree")
+    watch.run("cp", "-r", f"{place.target}:{far}/tree", back / "new")
+    for what, value in (("agent and worker, PSS", watch.agent),
+                        ("controller, RSS", watch.controller),
+                        ("client or its helper, RSS", watch.client)):
+        table.add(f"{place.name}: tree of 100,000 entries: {what}", value,
+                  "KiB", 16384, False)
+    shutil.rmtree(source)
+    shutil.rmtree(back)
+
+
 def build_base(commit, work):
     """BASE's programs, with this tree's client loop where it still fits."""
     tree = work / "base"
@@ -555,6 +619,7 @@ def one_place(table, place, ours, base, work):
     held = commands(table, place, ours, base)
     if place.name == "docker":
         docker_rows(table, place, ours, held)
+        trees(table, place, ours, work)
     many(table, place, held)
     held.close()
     per_job(table, place, ours)
