@@ -225,48 +225,55 @@ def listing(directory):
     return found
 
 
+CASES = [(s, d) for s in SOURCES for d in TARGETS]
+SOURCE = "mkdir -p src/sub && printf a >src/a && printf b >src/sub/b && " \
+    "ln -s a src/l"
+
+
 @pytest.mark.parametrize("way", ["up", "down"])
 def test_rules_are_docker_cps(host, here, way):
+    """Each case twice, by docker cp and by sandmux cp -r, side by side."""
     box = get_target("docker")
-    for n, (src, dst) in enumerate((s, d) for s in SOURCES for d in TARGETS):
+    there = box.path("rules")
+    far, near = (PREPARE, SOURCE) if way == "up" else (SOURCE, PREPARE)
+    dirs = " ".join(f"{p}{n}" for p in "ds" for n in range(len(CASES)))
+    for run, top, script in ((box.sh, there, far), (lambda script: (
+            subprocess.run(script, shell=True, check=True)), here, near)):
+        run(f"mkdir -p {top} && cd {top} && for d in {dirs}; do mkdir $d && "
+            f"cd $d && {script} && cd .. || exit 1; done")
+
+    status = {}
+
+    def one(i):
+        """With docker first, then sandmux: d and s and the number."""
+        n, (src, dst) = i // 2, CASES[i // 2]
+        case = f"{'ds'[i % 2]}{n}"
+        words = ([f"{here}/{case}/{src}", f"{box}:{there}/{case}/{dst}"]
+                 if way == "up" else
+                 [f"{box}:{there}/{case}/{src}", f"{here}/{case}/{dst}"])
+        if i % 2 == 0:
+            words = [w.removeprefix("docker:") for w in words]
+            status[case] = subprocess.run(
+                [docker_program(), "cp", *words], capture_output=True,
+                check=False).returncode
+        else:
+            status[case] = host.run("cp", "-r", *words).status
+
+    for i in range(2 * len(CASES)):
+        one(i)
+    seen = here
+    if way == "up":
+        seen = here / "seen"
+        subprocess.run([docker_program(), "cp", f"{box.box}:{there}", seen],
+                       check=True, capture_output=True)
+    box.sh(f"rm -r {there}")
+    for n, (src, dst) in enumerate(CASES):
         if (way, src, dst) in DOCKER_FAILS:
+            assert status[f"d{n}"] != 0 and status[f"s{n}"] == 0
             continue
-        results = []
-        for program in ("docker", "sandmux"):
-            top = here / f"{program}{n}"
-            top.mkdir()
-            there = box.path("rules")
-            mine = top / "mine"
-            if way == "up":
-                make_source(mine / "src")
-                box.sh(f"mkdir {there} && cd {there} && {PREPARE}")
-                words = [f"{mine}/{src}", f"{there}/{dst}"]
-            else:
-                mine.mkdir()
-                subprocess.run(PREPARE, shell=True, cwd=mine, check=True)
-                box.sh(f"mkdir -p {there}/src/sub && cd {there}/src && "
-                       "printf a >a && printf b >sub/b && ln -s a l")
-                words = [f"{there}/{src}", f"{mine}/{dst}"]
-            far = 1 if way == "up" else 0
-            if program == "docker":
-                words[far] = f"{box.box}:{words[far]}"
-                done = subprocess.run([docker_program(), "cp", *words],
-                                      capture_output=True, check=False)
-                status = done.returncode
-            else:
-                words[far] = f"{box}:{words[far]}"
-                status = host.run("cp", "-r", *words).status
-            if way == "up":
-                subprocess.run([docker_program(), "cp",
-                                f"{box.box}:{there}", str(top / "seen")],
-                               check=True, capture_output=True)
-                box.sh(f"rm -r {there}")
-                seen = listing(top / "seen")
-            else:
-                seen = listing(mine)
-                box.sh(f"rm -r {there}")
-            results.append((status == 0, seen))
-        assert results[0] == results[1], (src, dst)
+        theirs, ours = ((status[f"{p}{n}"] == 0, listing(seen / f"{p}{n}"))
+                        for p in "ds")
+        assert theirs == ours, (src, dst)
 
 
 def test_what_is_in_the_way(host, here):
