@@ -26,7 +26,7 @@ struct bundle_source {
 	int out;			/* the stream; borrowed */
 	const char *path;		/* the tree: a link at its end is not
 					 * followed unless a slash is behind */
-	unsigned flags;			/* WIRE_TREE_SKIP counts */
+	unsigned flags;			/* SKIP and FOLLOW count */
 	bundle_skipped *skipped;	/* or NULL */
 	void *ctx;
 };

@@ -517,7 +517,7 @@ skip(struct receiver *r, const struct wire_skipped *skipped)
 static int
 open_parent(struct receiver *r, char *path, char *name)
 {
-	char *slash = strrchr(path, '/');
+	char *slash = strrchr(path, '/'), *at;
 	const char *base = slash == NULL ? path : slash + 1;
 
 	if (!beneath_name(base, strlen(base))) {
@@ -527,6 +527,13 @@ open_parent(struct receiver *r, char *path, char *name)
 	strcpy(name, base);
 	if (slash != NULL) {
 		slash[1] = '\0';
+	}
+	if ((r->sink->flags & WIRE_TREE_PARENTS) != 0 && slash != NULL) {
+		for (at = path + 1; (at = strchr(at, '/')) != NULL; at++) {
+			*at = '\0';
+			mkdir(path, 0777);	/* if it fails, open() tells */
+			*at = '/';
+		}
 	}
 	r->levels[0].fd = open(slash == NULL ? "." : path, O_PATH |
 	    O_DIRECTORY | O_CLOEXEC);

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -392,6 +393,8 @@ bundle_send(const struct bundle_source *source, struct wire_tree_info *info,
 {
 	struct sender *s = malloc(sizeof(*s));
 	struct wire msg = { .type = WIRE_TREE_INFO };
+	const char *path = source->path;
+	char real[PATH_MAX];
 	int rc;
 
 	*info = (struct wire_tree_info){ 0 };
@@ -405,7 +408,11 @@ bundle_send(const struct bundle_source *source, struct wire_tree_info *info,
 	s->seen = NULL;
 	s->seen_count = s->seen_bytes = s->path_len = s->len = 0;
 	s->path[0] = '\0';
-	rc = send_any(s, AT_FDCWD, source->path, DT_UNKNOWN, 0);
+	if ((source->flags & WIRE_TREE_FOLLOW) != 0) {
+		path = realpath(path, real);
+	}
+	rc = path == NULL ? cannot(s, errno, true) :
+	    send_any(s, AT_FDCWD, path, DT_UNKNOWN, 0);
 	msg.u.tree_info = *info;
 	if (rc == 0) {
 		rc = say(s, &msg) == 0 ? flush(s) : -1;

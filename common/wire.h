@@ -422,7 +422,9 @@ struct wire_fs {
 enum wire_tree_flags {
 	WIRE_TREE_SKIP = 1,		/* go on without what is unreadable */
 	WIRE_TREE_SETID = 2,		/* keep setuid and setgid bits */
-	WIRE_TREE_OWNER = 4		/* keep uid and gid */
+	WIRE_TREE_OWNER = 4,		/* keep uid and gid */
+	WIRE_TREE_PARENTS = 8,		/* make what path lacks */
+	WIRE_TREE_FOLLOW = 16		/* a link that is the whole tree */
 };
 
 struct wire_tree_put {
@@ -434,7 +436,7 @@ struct wire_tree_put {
 };
 
 struct wire_tree_get {
-	uint32_t flags;			/* SKIP alone counts */
+	uint32_t flags;			/* SKIP and FOLLOW count */
 	struct wire_bytes user;		/* as in wire_exec */
 	struct wire_bytes path;
 };

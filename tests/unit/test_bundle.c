@@ -327,9 +327,19 @@ test_unreadable(void **state)
 	assert_int_equal(sent.skipped, 1);
 	assert_int_equal(receive("place/new", "", 0, 0), 0);
 	holds("place/new/file", "text");
+	/* A link that is all of it is sent as one, or followed. */
+	assert_int_equal(symlink("src", "link"), 0);
+	assert_int_equal(send("link", 0), 0);
+	assert_int_equal(sent.entries, 1);
+	assert_int_equal(send("link/", WIRE_TREE_SKIP), 0);
+	assert_int_equal(sent.entries, 2);
+	assert_int_equal(send("link", WIRE_TREE_SKIP | WIRE_TREE_FOLLOW), 0);
+	assert_int_equal(sent.entries, 2);
 	/* The whole of it cannot be skipped. */
 	assert_int_equal(send("src/fifo", WIRE_TREE_SKIP), -1);
 	assert_int_equal(send("nowhere", WIRE_TREE_SKIP), -1);
+	assert_int_equal(error.number, ENOENT);
+	assert_int_equal(send("nowhere", WIRE_TREE_FOLLOW), -1);
 	assert_int_equal(error.number, ENOENT);
 }
 
@@ -376,6 +386,10 @@ test_places(void **state)
 	assert_int_equal(error.number, ENOTDIR);
 	assert_int_equal(receive("place/none/x", "n", 0, 0), -1);
 	assert_int_equal(error.number, ENOENT);
+	assert_int_equal(receive("place/none/or/x", "n", WIRE_TREE_PARENTS,
+	    0), 0);
+	holds("place/none/or/x/a", "hi");
+	assert_int_equal(receive("place/a/x", "n", WIRE_TREE_PARENTS, 0), -1);
 	assert_int_equal(symlink("nowhere", "dangling"), 0);
 	assert_int_equal(receive("dangling", "n", 0, 0), -1);
 	assert_int_equal(receive("place", "..", 0, 0), -1);
