@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cp.h"
-#include "cp_tree.h"
 #include "jobspec.h"
 #include "options.h"
 #include "sink.h"
@@ -23,10 +22,9 @@ static const char usage[] =
 "      --resume        keep what has arrived if the copy breaks off, and go\n"
 "                      on with it next time if it is the same\n"
 "      --verify        read both ends and print their BLAKE2b-256\n"
-"      --json FILE     events for programs, one JSON object a line; with -r\n"
-"                      counts and what was skipped\n"
-"  -L, --follow-link   accepted; a link given as SRC is always followed\n"
-"With -r (then of the above -u, -a and --json alone):\n"
+"      --json FILE     events for programs, one JSON object a line\n"
+"  -L, --follow-link   with -r follow SRC if it is a link; a file always is\n"
+"With -r (then of the above -a, -L, -p, -u and --json alone):\n"
 "      --skip-unreadable   go on without what cannot be read, and fail then\n"
 "      --keep-owner    keep user and group numbers, not only modes\n"
 "      --keep-setuid   keep setuid and setgid bits\n"
@@ -161,9 +159,9 @@ fits(const struct cp *cp, struct error *error)
 
 	if ((flags & CP_TREE) != 0) {
 		if (ranged || (flags & ~(unsigned)(CP_TREE |
-		    CP_ARCHIVE)) != 0) {
+		    CP_ARCHIVE | CP_FOLLOW | CP_PARENTS)) != 0) {
 			return wrong(error, "of the options for a file, -r "
-			    "takes -a, -u and --json alone");
+			    "takes -a, -L, -p, -u and --json alone");
 		}
 		return !stdio ? 0 : wrong(error, "a tree has no stdin or "
 		    "stdout form; leave -r out, or name a directory");
@@ -188,18 +186,18 @@ fits(const struct cp *cp, struct error *error)
 	return 0;
 }
 
-/* ---- trees: cp_tree.c --------------------------------------------------- */
-
-static int
-copy_tree(const struct cp *cp, struct error *error)
+void
+cp_say_start(const struct cp *cp, struct events *events)
 {
-	const struct cp_tree spec = { .target = cp->target,
-	    .user = cp->user, .from = cp->from.path, .to = cp->to.path,
-	    .up = cp->from.local, .json = cp->json,
-	    .flags = cp->tree | ((cp->flags & CP_ARCHIVE) == 0 ? 0 :
-	    WIRE_TREE_OWNER | WIRE_TREE_SETID) };
+	struct json json;
 
-	return cp_tree(&spec, error);
+	events_begin(&json, "start");
+	json_string(&json, "direction", cp->from.local ? "up" : "down");
+	json_string(&json, "target", cp->target);
+	json_string(&json, "source", cp->from.path);
+	json_string(&json, "destination", cp->to.path);
+	json_bool(&json, "tree", (cp->flags & CP_TREE) != 0);
+	events_send(events, &json, false);
 }
 
 int
@@ -227,7 +225,7 @@ cmd_cp(int argc, char **argv)
 	    fits(&cp, &error) < 0) {
 		return cmd_fail("cp", &error, CMD_USAGE);
 	}
-	status = (cp.flags & CP_TREE) != 0 ? copy_tree(&cp, &error) :
+	status = (cp.flags & CP_TREE) != 0 ? cp_tree(&cp, &error) :
 	    cp_file(&cp, &error);
 	return status == CMD_OK ? CMD_OK : cmd_fail("cp", &error, status);
 }

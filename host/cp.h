@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <sys/types.h>
 
+#include "events.h"
 #include "target.h"
 #include "wire.h"
 
@@ -42,5 +43,16 @@ bool cp_is_stdio(const struct target_operand *operand);
 
 /* Copy one file; the exit status, with *error unless it is CMD_OK. */
 int cp_file(const struct cp *cp, struct error *error);
+
+/*
+ * Copy a tree, by a helper process of ours that blocks on the local files
+ * (bundle.h); its stream is a flow of one request, everything pipelined.
+ * Says on stderr what was skipped, and on a terminal how far it is and what
+ * it was.  As cp_file(); SIGPIPE is ignored from then on.
+ */
+int cp_tree(const struct cp *cp, struct error *error);
+
+/* The first event: which way, from where, to where. */
+void cp_say_start(const struct cp *cp, struct events *events);
 
 #endif

@@ -662,20 +662,6 @@ download(struct copy *c, struct error *error)
 /* ---- what is said ------------------------------------------------------ */
 
 static void
-say_start(struct copy *c)
-{
-	const struct cp *cp = c->cp;
-	struct json json;
-
-	events_begin(&json, "start");
-	json_string(&json, "direction", cp->from.local ? "up" : "down");
-	json_string(&json, "target", cp->target);
-	json_string(&json, "source", cp->from.path);
-	json_string(&json, "destination", cp->to.path);
-	events_send(&c->events, &json, false);
-}
-
-static void
 say_end(struct copy *c, int status, const struct error *error)
 {
 	static const struct error none;
@@ -737,7 +723,7 @@ cp_file(const struct cp *cp, struct error *error)
 			return CMD_FAILED;
 		}
 		c->progress.events = &c->events;
-		say_start(c);
+		cp_say_start(cp, &c->events);
 	}
 	status = cp->from.local ? upload(c, error) : download(c, error);
 	say_end(c, status, error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cp_tree.h"
+#include "cp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "bundle.h"
+#include "clock.h"
 #include "cmd.h"
 #include "interrupt.h"
 #include "json.h"
@@ -24,7 +25,7 @@
 #include "words.h"
 
 #define PIPE_BYTES 1048576		/* of the stream, if we may */
-#define SHOWN_MAX 1000u			/* skipped entries in the summary */
+#define SKIPPED_MAX 1000u		/* of the last event's list */
 
 /* What the helper says on its socket, one packet each. */
 enum saying { SAYS_SKIPPED, SAYS_SETTLE, SAYS_DONE, SAYS_FAILED };
@@ -36,14 +37,17 @@ struct saying_packet {
 };
 
 struct tree {
-	const struct cp_tree *spec;
+	const struct cp *cp;
 	const char *local;
+	bool up;
+	unsigned flags;			/* enum wire_tree_flags */
 	char name[NAME_MAX + 1];	/* of the source, "": none */
 	pid_t helper;
 	int stream;			/* owned, -1: closed */
 	int says;			/* owned */
 	struct run run;
 	struct progress progress;
+	struct events events;
 	struct json skipped;		/* an array */
 	size_t shown;			/* of its items */
 	bool settles, done, failed;	/* what the helper has said */
@@ -103,10 +107,10 @@ static int
 help(struct tree *t)
 {
 	const struct bundle_source source = { .out = t->stream,
-	    .path = t->local, .flags = t->spec->flags,
+	    .path = t->local, .flags = t->flags,
 	    .skipped = help_skipped, .ctx = t };
 	const struct bundle_sink sink = { .in = t->stream,
-	    .path = t->local, .name = t->name, .flags = t->spec->flags,
+	    .path = t->local, .name = t->name, .flags = t->flags,
 	    .skipped = help_skipped, .settle = help_settle, .ctx = t };
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT,
 	    SIGPIPE };
@@ -118,14 +122,14 @@ help(struct tree *t)
 	for (i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
 		signal(ignored[i], SIG_IGN);
 	}
-	rc = t->spec->up ? bundle_send(&source, &info, &error) :
+	rc = t->up ? bundle_send(&source, &info, &error) :
 	    bundle_receive(&sink, &info, &error);
 	if (rc == 0) {
 		return say(t->says, SAYS_DONE, &info, NULL);
 	}
 	/* Our reader has gone: it knows why. */
 	return error.step == WIRE_STEP_WRITE && error.number == EPIPE &&
-	    t->spec->up ? 0 : say(t->says, SAYS_FAILED, NULL, &error);
+	    t->up ? 0 : say(t->says, SAYS_FAILED, NULL, &error);
 }
 
 static int
@@ -146,7 +150,7 @@ start(struct tree *t, struct error *error)
 		}
 		return -1;
 	}
-	mine = t->spec->up ? 0 : 1;
+	mine = t->up ? 0 : 1;
 	if (t->helper == 0) {
 		t->stream = pipes[1 - mine];
 		t->says = says[1];
@@ -175,7 +179,7 @@ on_skipped(struct tree *t, const struct error *error)
 	dprintf(STDERR_FILENO, "%ssandmux: cp: skipped: %s\n",
 	    t->progress.shown ? "\r\033[K" : "",
 	    words_error(error, line, sizeof(line)));
-	if (t->shown++ < SHOWN_MAX) {
+	if (t->shown++ < SKIPPED_MAX) {
 		json_object(&t->skipped, NULL);
 		json_string(&t->skipped, "path", error->text);
 		json_i64(&t->skipped, "errno", error->number);
@@ -294,27 +298,26 @@ turn(void *ctx, struct pollset *set)
 static void
 carry(struct tree *t, struct run_end *end)
 {
-	const struct cp_tree *spec = t->spec;
-	struct wire msg = { .type = spec->up ? WIRE_TREE_PUT :
-	    WIRE_TREE_GET };
-	struct client_config config = { .target = spec->target,
+	const struct cp *cp = t->cp;
+	struct wire msg = { .type = t->up ? WIRE_TREE_PUT : WIRE_TREE_GET };
+	struct client_config config = { .target = cp->target,
 	    .flags = CLIENT_START, .events = &run_events, .ctx = &t->run };
 	struct run_flow flow = { .fd = { .fd = t->stream,
 	    .way = STDFD_OWN }, .name = t->local, .ctx = t };
 
-	if (spec->up) {
-		msg.u.tree_put = (struct wire_tree_put){ spec->flags,
-		    spec->user, wire_string(spec->to), wire_string(t->name) };
+	if (t->up) {
+		msg.u.tree_put = (struct wire_tree_put){ t->flags, cp->user,
+		    wire_string(cp->to.path), wire_string(t->name) };
 		flow.move = move_in;
 	} else {
-		msg.u.tree_get = (struct wire_tree_get){ spec->flags,
-		    spec->user, wire_string(spec->from) };
+		msg.u.tree_get = (struct wire_tree_get){ t->flags, cp->user,
+		    wire_string(cp->from.path) };
 		flow.move = move_out;
 	}
 	t->run = (struct run){ .in = { .fd = { .fd = -1 } },
 	    .out = { .fd = { .fd = -1 } }, .err = { .fd = { .fd = -1 } },
-	    .has_in = spec->up, .catch = true, .turn = turn, .ctx = t };
-	*(spec->up ? &t->run.in : &t->run.out) = flow;
+	    .has_in = t->up, .catch = true, .turn = turn, .ctx = t };
+	*(t->up ? &t->run.in : &t->run.out) = flow;
 	*end = (struct run_end){ 0 };
 	t->run.client = client_open(&config, &end->error);
 	if (t->run.client == NULL) {
@@ -323,7 +326,6 @@ carry(struct tree *t, struct run_end *end)
 	if (interrupt_init() < 0) {
 		error_set(&end->error, WIRE_STEP_START, errno, "signals");
 	} else {
-		t->progress.name = spec->from;
 		progress_start(&t->progress, true);
 		run_request(&t->run, &msg, end);
 		progress_end(&t->progress);
@@ -339,7 +341,7 @@ check(const struct tree *t, const struct run_end *end, struct error *error)
 {
 	struct wire info;
 
-	if (t->failed && (t->spec->up || t->broken)) {
+	if (t->failed && (t->up || t->broken)) {
 		*error = t->error;	/* that is why the rest ended */
 		return -1;
 	}
@@ -357,7 +359,7 @@ check(const struct tree *t, const struct run_end *end, struct error *error)
 	if (end->info == NULL || wire_decode(end->info, end->info_len,
 	    &info) != WIRE_OK || info.type != WIRE_TREE_INFO ||
 	    memcmp(&info.u.tree_info, &t->info, sizeof(t->info)) != 0 ||
-	    (t->spec->up ? end->in : end->out) != t->progress.done) {
+	    (t->up ? end->in : end->out) != t->progress.done) {
 		error_set(error, WIRE_STEP_PROTOCOL, 0, "the two ends count "
 		    "differently");
 		return -1;
@@ -407,18 +409,21 @@ summarize(const struct tree *t, char *out, size_t cap)
 	    (unsigned long long)i->links, (unsigned long long)i->skipped);
 }
 
-static int
-write_json(const struct tree *t, int status, const struct error *error)
+static void
+say_end(struct tree *t, int status, const struct error *error)
 {
+	static const struct error none;
 	const struct wire_tree_info *i = &t->info;
-	struct json json = { 0 };
-	const char *list = json_text(&t->skipped);
-	struct error problem;
-	int rc;
+	const char *list;
+	struct json json;
 
-	json_object(&json, NULL);
+	json_end_array(&t->skipped);
+	list = json_text(&t->skipped);
+	events_begin(&json, "end");
+	json_bool(&json, "ok", status == CMD_OK);
 	json_i64(&json, "status", status);
-	report_error(&json, error);
+	json_double(&json, "seconds", t->progress.start == 0 ? 0 :
+	    (double)(clock_now() - t->progress.start) / 1e6);
 	json_u64(&json, "entries", i->entries);
 	json_u64(&json, "files", i->files);
 	json_u64(&json, "bytes", i->bytes);
@@ -427,10 +432,11 @@ write_json(const struct tree *t, int status, const struct error *error)
 	if (list != NULL) {
 		json_raw(&json, "skipped", list, strlen(list));
 	}
-	json_end_object(&json);
-	rc = report_store(t->spec->json, &json, &problem);
-	json_free(&json);
-	return rc == 0 ? status : cmd_fail("cp", &problem, CMD_FAILED);
+	report_error(&json, status == CMD_OK ? &none : error);
+	if (status != CMD_OK && error->step == WIRE_STEP_NONE) {
+		json_string(&json, "message", error->text);
+	}
+	events_send(&t->events, &json, true);
 }
 
 static int
@@ -476,28 +482,42 @@ name_of(const char *path, char *name)
 	}
 }
 
-int
-cp_tree(const struct cp_tree *spec, struct error *error)
+static unsigned
+flags_of(const struct cp *cp)
 {
-	struct tree t = { .spec = spec, .local = spec->up ? spec->from :
-	    spec->to, .stream = -1, .says = -1, .helper = -1 };
+	return cp->tree |
+	    ((cp->flags & CP_ARCHIVE) == 0 ? 0 :
+	    WIRE_TREE_OWNER | WIRE_TREE_SETID) |
+	    ((cp->flags & CP_PARENTS) == 0 ? 0 : WIRE_TREE_PARENTS) |
+	    ((cp->flags & CP_FOLLOW) == 0 ? 0 : WIRE_TREE_FOLLOW);
+}
+
+int
+cp_tree(const struct cp *cp, struct error *error)
+{
+	struct tree t = { .cp = cp, .up = cp->from.local,
+	    .local = cp->from.local ? cp->from.path : cp->to.path,
+	    .flags = flags_of(cp), .stream = -1, .says = -1, .helper = -1,
+	    .events = { .fd = -1 } };
 	struct run_end end = { 0 };
 	int status = CMD_FAILED;
 
-	if (spec->json != NULL && report_check(spec->json, error) < 0) {
-		return CMD_FAILED;
-	}
 	interrupt_guard();
-	name_of(spec->from, t.name);
+	t.progress.name = t.local;
+	if (cp->json != NULL) {
+		if (events_open(&t.events, cp->json, error) < 0) {
+			return CMD_FAILED;
+		}
+		t.progress.events = &t.events;
+		cp_say_start(cp, &t.events);
+	}
+	name_of(cp->from.path, t.name);
 	json_array(&t.skipped, NULL);
 	if (start(&t, error) == 0) {
 		carry(&t, &end);
 		status = finish(&t, &end, error);
 	}
-	json_end_array(&t.skipped);
-	if (spec->json != NULL) {
-		status = write_json(&t, status, error);
-	}
+	say_end(&t, status, error);
 	close_stream(&t);
 	if (t.says >= 0) {
 		close(t.says);
@@ -507,5 +527,6 @@ cp_tree(const struct cp_tree *spec, struct error *error)
 	}
 	json_free(&t.skipped);
 	run_end_free(&end);
+	events_close(&t.events);
 	return status;
 }

@@ -268,23 +268,20 @@ store(const char *path, const char *text)
 }
 
 int
-report_store(const char *path, const struct json *json, struct error *error)
-{
-	if (json_text(json) == NULL) {
-		errno = ENOMEM;
-		return failed(error, path);
-	}
-	return store(path, json_text(json)) < 0 ? failed(error, path) : 0;
-}
-
-int
 report_write(const struct attend *a, int status, struct error *error)
 {
+	const char *path = a->json;
 	struct json json = { 0 };
 	int rc;
 
 	add_all(&json, a, status);
-	rc = report_store(a->json, &json, error);
+	if (json_text(&json) == NULL) {
+		errno = ENOMEM;
+		rc = failed(error, path);
+	} else {
+		rc = store(path, json_text(&json)) < 0 ?
+		    failed(error, path) : 0;
+	}
 	json_free(&json);
 	return rc;
 }

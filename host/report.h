@@ -14,10 +14,6 @@ int report_check(const char *path, struct error *error);
 /* The member "error", null if there is none. */
 void report_error(struct json *json, const struct error *error);
 
-/* Write any such text to path, like report_write(). */
-int report_store(const char *path, const struct json *json,
-    struct error *error);
-
 /*
  * Write it to attend->json: a regular file appears whole or not at all, anything
  * else (a pipe, /dev/fd/N) is written into.  0, or -1 with *error.

@@ -86,6 +86,17 @@ def picture(top, setid=False):
     return found, sorted(map(sorted, twins.values()))
 
 
+def events(path):
+    """The last one; the first says what is copied."""
+    lines = [json.loads(x) for x in path.read_text().splitlines()]
+    assert lines[0]["event"] == "start" and lines[0]["tree"] is True
+    assert [x["event"] for x in lines[1:-1]] == ["progress"] * (
+        len(lines) - 2)
+    assert lines[-1]["event"] == "end"
+    assert lines[-1]["ok"] == (lines[-1]["status"] == 0)
+    return lines[-1]
+
+
 def parts(directory):
     return [n for _, dirs, files in os.walk(directory)
             for n in dirs + files if ".sandmux-" in n]
@@ -115,7 +126,7 @@ def test_both_ways(host, target, here):
     assert (done.status, done.err) == (0, b""), done
     assert picture(here / "back") == picture(source)
     assert stat.S_IMODE((here / "back/mode4755").stat().st_mode) == 0o755
-    said = json.loads((here / "j").read_text())
+    said = events(here / "j")
     every = [os.lstat(os.path.join(d, n)) for d, dirs, files in
              os.walk(os.fsencode(source)) for n in dirs + files]
     sizes = {st.st_ino: st.st_size for st in every if stat.S_ISREG(st.st_mode)}
@@ -179,6 +190,18 @@ def test_source_may_be_a_file_or_a_link(host, here):
             assert done.status == 0, done
             assert (here / "back").is_symlink() == (name == "l")
             os.unlink(here / "back")
+
+
+def test_a_link_is_followed_and_parents_made_when_asked(host, here):
+    source = build(here / "src")
+    (here / "link").symlink_to("src")
+    for up in (True, False):
+        words = [str(here / "link"), str(here / f"no{up}/such/dst")]
+        words[up] = f"local:{words[up]}"
+        done = host.run("cp", "-r", *words)
+        assert done.status == 1 and b"ENOENT" in done.err, done
+        assert host.run("cp", "-r", "-Lp", *words).status == 0
+        assert picture(here / f"no{up}/such/dst") == picture(source)
 
 
 def test_a_user_of_its_own(host, here):
@@ -364,7 +387,7 @@ def test_special_files(host, here, way):
     assert done.status == 1, done
     assert b"sub/pi\\npe" in done.err and b"2 skipped" in done.err, done
     assert listing(here / "dst") == {"sub": None, "sub/x": "x"}
-    said = json.loads((here / "j").read_text())
+    said = events(here / "j")
     assert sorted(s["path"] for s in said["skipped"]) == ["sub/pi\npe", "z"]
     assert said["status"] == 1 and said["skipped_count"] == 2
 
