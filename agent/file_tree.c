@@ -2,21 +2,17 @@
 /* file_tree.c - worker processes: whole trees in and out, as one stream. */
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "bundle.h"
 #include "file.h"
-#include "user.h"
 #include "worker.h"
 
 /* A request in the making: what its worker gets. */
 struct order {
 	uint32_t flags;
-	char user[WIRE_USER_MAX + 1];	/* "": stay who we are */
-	char path[WIRE_PATH_MAX + 1];
+	struct file_who who;
 	char name[WIRE_NAME_MAX + 1];
 };
 
@@ -31,19 +27,6 @@ on_term(int number)
 	(void)number;
 	dup2(STDIN_FILENO, (int)stream);	/* nothing: AGENT_NULL_FDS */
 	errno = saved;
-}
-
-/* Whose rights count, from here to the end. */
-static void
-become(const struct order *o, int note)
-{
-	static struct user user;
-	struct error error;
-
-	if (o->user[0] != '\0' && (user_find(&user, o->user, &error) == -1 ||
-	    user_become(&user, &error) == -1)) {
-		worker_fail(note, error.step, error.number, error.text);
-	}
 }
 
 static void
@@ -80,14 +63,14 @@ static void
 put_child(const struct worker_child *c, void *arg)
 {
 	const struct order *o = arg;
-	const struct bundle_sink sink = { .in = c->in, .path = o->path,
+	const struct bundle_sink sink = { .in = c->in, .path = o->who.path,
 	    .name = o->name, .flags = o->flags, .settle = settle,
 	    .ctx = (void *)(uintptr_t)c };
 	const struct sigaction term = { .sa_handler = on_term };
 	struct wire_tree_info info;
 	struct error error;
 
-	become(o, c->note);
+	file_become(&o->who, c->note);
 	stream = c->in;
 	sigaction(SIGTERM, &term, NULL);
 	if (bundle_receive(&sink, &info, &error) == -1) {
@@ -101,11 +84,11 @@ get_child(const struct worker_child *c, void *arg)
 {
 	const struct order *o = arg;
 	const struct bundle_source source = { .out = c->out,
-	    .path = o->path, .flags = o->flags };
+	    .path = o->who.path, .flags = o->flags };
 	struct wire_tree_info info;
 	struct error error;
 
-	become(o, c->note);
+	file_become(&o->who, c->note);
 	if (bundle_send(&source, &info, &error) == -1) {
 		worker_fail(c->note, error.step, error.number, error.text);
 	}
@@ -114,45 +97,19 @@ get_child(const struct worker_child *c, void *arg)
 
 /* ---- requests --------------------------------------------------------- */
 
-static bool
-take(char *out, size_t cap, struct wire_bytes from)
-{
-	if (from.len >= cap || (from.len > 0 &&
-	    memchr(from.at, '\0', from.len) != NULL)) {
-		return false;
-	}
-	if (from.len > 0) {
-		memcpy(out, from.at, from.len);
-	}
-	out[from.len] = '\0';
-	return true;
-}
-
 /* msg is a tree_put; of a get without a name. */
 static void
 start(struct session_request *req, const struct wire_tree_put *msg,
     const struct agent_start *own, bool put)
 {
 	struct order *o = calloc(1, sizeof(*o));
-	const char *what = NULL;
-	struct error error;
 
 	if (o == NULL) {
-		what = "no memory";
-	} else if (!take(o->path, sizeof(o->path), msg->path) ||
-	    !take(o->name, sizeof(o->name), msg->name) ||
-	    !take(o->user, sizeof(o->user), msg->user) ||
-	    o->path[0] == '\0') {
-		what = "a path, name or user is empty, too long or has a "
-		    "NUL byte";
-	}
-	if (what != NULL) {
-		error_set(&error, WIRE_STEP_USAGE, EINVAL, "%s", what);
-		session_fail(req, &error);
-	} else {
-		if (o->user[0] == '\0' && own->user != NULL) {
-			snprintf(o->user, sizeof(o->user), "%s", own->user);
-		}
+		file_refuse(req, "no memory");
+	} else if (file_take(o->name, sizeof(o->name), msg->name) == -1) {
+		file_refuse(req, "the name is too long or has a NUL byte");
+	} else if (file_take_who(&o->who, req, msg->user, msg->path,
+	    own) == 0) {
 		o->flags = msg->flags;
 		worker_start(req, put ? WORKER_IN | WORKER_TIDIES :
 		    WORKER_OUT, put ? put_child : get_child, o);
