@@ -25,6 +25,7 @@ int cmd_wait(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
 int cmd_cp(int argc, char **argv);
+int cmd_fs(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_stop(int argc, char **argv);

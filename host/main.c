@@ -18,7 +18,8 @@ static const struct {
 } commands[] = {
 	{ "exec", cmd_exec, "run a command in a target" },
 	{ "shell", cmd_shell, "a shell in a target, on this terminal" },
-	{ "cp", cmd_cp, "copy a file from or to a target" },
+	{ "cp", cmd_cp, "copy files from or to a target" },
+	{ "fs", cmd_fs, "look at and change a target's files by name" },
 	{ "ps", cmd_ps, "list a target's jobs" },
 	{ "kill", cmd_kill, "end a job, or send it a signal" },
 	{ "wait", cmd_wait, "wait for a job's end and its exit status" },
@@ -30,7 +31,6 @@ static const struct {
 	{ "serve", cmd_serve, "be the controller (starts by itself)" },
 	{ "version", cmd_version, "say the version" },
 	{ "help", help, "show this" },
-	{ "fs", NULL, NULL },
 	{ "up", NULL, NULL },
 	{ "down", NULL, NULL },
 	{ "ls", NULL, NULL },
