@@ -218,8 +218,14 @@ shares_uid(const struct relay *relay)
 	const char *own = transport_default_user(&link->place);
 	struct wire msg;
 
-	if (link->state != TARGET_LINK_UP || link->carrier.ready.uid != 0 ||
+	if (link->state != TARGET_LINK_UP ||
 	    wire_decode(relay->body, relay->body_len, &msg) != WIRE_OK) {
+		return true;
+	}
+	if (msg.type == WIRE_FS && msg.u.fs.op <= WIRE_FS_LIST) {
+		return false;		/* it only looks */
+	}
+	if (link->carrier.ready.uid != 0) {
 		return true;
 	}
 	if (msg.type == WIRE_EXEC) {

@@ -333,7 +333,7 @@ def test_unknown_command(sandmux):
 
 
 @pytest.mark.parametrize("name", [
-    "fs", "up", "down", "ls", "cleanup", "smoke", "bench"])
+    "up", "down", "ls", "cleanup", "smoke", "bench"])
 def test_commands_of_later_versions(sandmux, name):
     done = sandmux(name)
     assert done.returncode == 2
