@@ -21,6 +21,7 @@
 #include "file.h"
 #include "job.h"
 #include "joblog.h"
+#include "tree.h"
 #include "terminal.h"
 #include "user.h"
 #include "worker.h"
@@ -404,7 +405,10 @@ reap(void)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
-		if (!jobs_reaped(pid, status) && !workers_reaped(pid)) {
+		if (WIFSTOPPED(status)) {
+			/* Not for long: jobs have no say in what is ours. */
+			tree_kill(pid, SIGCONT);
+		} else if (!jobs_reaped(pid) && !workers_reaped(pid)) {
 			jobs_orphan();
 		}
 	}

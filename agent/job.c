@@ -591,17 +591,12 @@ hear(struct job *job)
 }
 
 bool
-jobs_reaped(pid_t pid, int status)
+jobs_reaped(pid_t pid)
 {
 	struct job *job = by_init(pid);
 
 	if (job == NULL && pid != spare.pid) {
 		return false;
-	}
-	if (WIFSTOPPED(status)) {
-		/* Not for long: its job has no say in that. */
-		tree_kill(pid, SIGCONT);
-		return true;
 	}
 	if (job == NULL) {
 		spare.pid = 0;
@@ -1041,7 +1036,7 @@ reap_all(void)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (!jobs_reaped(pid, status)) {
+		if (!jobs_reaped(pid)) {
 			workers_reaped(pid);
 		}
 	}

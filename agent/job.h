@@ -86,7 +86,7 @@ void jobs_prepare(const struct agent_start *start);
 void jobs_interest(struct pollset *set);
 void jobs_run(const struct pollset *set);
 /* waitpid() gave this: whether it was an init. */
-bool jobs_reaped(pid_t pid, int status);
+bool jobs_reaped(pid_t pid);
 /* A child died that nobody knew: an orphan of a dead init. */
 void jobs_orphan(void);
 /* Anything alive or kept. */
