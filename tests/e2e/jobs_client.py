@@ -276,8 +276,8 @@ class Jobs:
                 encode("data", request=req.id, channel=0, bytes=body))))
         return req
 
-    def request(self, kind, **body):
-        return self.open(encode(kind, **body), WINDOW, WINDOW)
+    def request(self, kind, window=WINDOW, **body):
+        return self.open(encode(kind, **body), window, window)
 
     def exec(self, *argv, env=(), limits=(), timeout=0, grace=1000, user="",
              cwd="", unset=(), flags=0, out=WINDOW, err=WINDOW, **more):

@@ -111,6 +111,26 @@ def test_a_job_against_the_waiting_init(place, mark):  # noqa: F811
     wait_for("nothing is left", lambda: idle(core))
 
 
+def test_a_job_that_stops_a_worker(place):  # noqa: F811
+    """Whatever moves a file may be the job's own user's, too."""
+    path = place.target.path("big")
+    place.jobs.sh(f"yes | head -c 3000000 >{path}").wait()
+    core = place.core()
+    wait_for("an init waits", lambda: len(below(core)) == 1)
+    before = set(below(core))
+    get = place.jobs.request("get", window=8192, path=path.encode(),
+                             length=UNLIMITED)
+    wait_for("a worker", lambda: set(below(core)) - before)
+    (worker,) = set(below(core)) - before
+    os.kill(worker, signal.SIGSTOP)
+    place.alive()
+    get.grant(2, 1 << 40)
+    result = get.wait()
+    assert result.outcome == EXITED and (
+        result.stdout.endswith(b"y\n" * 1_500_000))
+    wait_for("nothing is left", lambda: idle(core))
+
+
 def test_kill_everyone(mark, new_host):  # noqa: F811
     """kill -9 -1 as a user who is not the agent's: only that user's die."""
     box = once("debian-root", lambda: Docker("debian"))
