@@ -45,6 +45,7 @@ struct receiver {
 	int file;			/* owned, -1: no file is open */
 	struct meta file_meta;
 	uint64_t file_bytes;
+	bool holes;			/* it may end in one */
 	char file_name[WIRE_NAME_MAX + 1];	/* its own */
 	char file_as[WIRE_NAME_MAX + 1];	/* as it is now */
 	/* What is to be renamed, in levels[temp_level]; at most one. */
@@ -256,7 +257,21 @@ open_file(struct receiver *r, const char *name, const struct meta *meta)
 	strcpy(r->file_as, as);
 	r->file_meta = *meta;
 	r->file_bytes = 0;
+	r->holes = false;
 	return 0;
+}
+
+static int
+leave_hole(struct receiver *r, uint64_t bytes)
+{
+	if (r->file == -1 || bytes == 0 ||
+	    bytes > INT64_MAX - r->file_bytes) {
+		return broken(r, "a hole where none can be");
+	}
+	r->file_bytes += bytes;
+	r->holes = true;
+	return lseek(r->file, (off_t)r->file_bytes, SEEK_SET) != -1 ? 0 :
+	    fail(r, WIRE_STEP_WRITE, errno, r->file_name);
 }
 
 static int
@@ -287,6 +302,9 @@ end_file(struct receiver *r)
 {
 	int fd = r->file;
 
+	if (r->holes && ftruncate(fd, (off_t)r->file_bytes) == -1) {
+		return fail(r, WIRE_STEP_WRITE, errno, r->file_name);
+	}
 	if (apply(r, fd, &r->file_meta, r->file_name) == -1) {
 		return -1;
 	}
@@ -730,6 +748,9 @@ take(struct receiver *r)
 			break;
 		case WIRE_CHUNK:
 			rc = write_chunk(r, msg.u.chunk.bytes);
+			break;
+		case WIRE_HOLE:
+			rc = leave_hole(r, msg.u.hole.bytes);
 			break;
 		case WIRE_ENTRY_END:
 			rc = end_entry(r);

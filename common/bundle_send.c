@@ -214,15 +214,44 @@ say_end(struct sender *s)
 	return say(s, &msg);
 }
 
+/*
+ * At the end of fd's data: go over the hole that may follow.  *until is then
+ * where the next one begins.
+ */
+static int
+send_hole(struct sender *s, int fd, uint64_t *at, uint64_t *until)
+{
+	off_t data = lseek(fd, (off_t)*at, SEEK_DATA), hole = -1;
+	struct wire msg = { .type = WIRE_HOLE };
+
+	if (data == -1 && errno == ENXIO) {
+		data = lseek(fd, 0, SEEK_END);	/* all the rest is one */
+	} else if (data != -1) {
+		hole = lseek(fd, data, SEEK_HOLE);
+	}
+	*until = hole == -1 ? UINT64_MAX : (uint64_t)hole;
+	data = data < (off_t)*at ? (off_t)*at : data;
+	if (lseek(fd, data, SEEK_SET) == -1 || data == (off_t)*at) {
+		return 0;
+	}
+	msg.u.hole.bytes = (uint64_t)data - *at;
+	*at = (uint64_t)data;
+	return say(s, &msg);
+}
+
 /* All of fd, read straight into the stream's buffer. */
 static int
 send_content(struct sender *s, int fd, const struct stat *st, bool top)
 {
-	uint64_t total = 0;
+	bool sparse = (uint64_t)st->st_blocks * 512 < (uint64_t)st->st_size;
+	uint64_t total = 0, until = sparse ? 0 : UINT64_MAX;
 	size_t room;
 	ssize_t n;
 
 	for (;;) {
+		if (total == until && send_hole(s, fd, &total, &until) == -1) {
+			return -1;
+		}
 		room = sizeof(s->buf) - s->len;
 		if (room < CHUNK_LEAST) {
 			if (flush(s) == -1) {
@@ -231,6 +260,7 @@ send_content(struct sender *s, int fd, const struct stat *st, bool top)
 			room = sizeof(s->buf);
 		}
 		room -= CHUNK_HEAD;
+		room = room < until - total ? room : (size_t)(until - total);
 		n = read(fd, s->buf + s->len + CHUNK_HEAD,
 		    room < WIRE_CHUNK_MAX ? room : WIRE_CHUNK_MAX);
 		if (n == -1 && errno == EINTR) {

@@ -167,6 +167,7 @@ static const struct field entry_fields[] = {
 static const struct field chunk_fields[] = {
 	B(K_REST, chunk, bytes, WIRE_CHUNK_MAX)
 };
+static const struct field hole_fields[] = { N(K_U64, hole, bytes) };
 static const struct field entry_end_fields[] = {
 	N(K_U8, entry_end, unused)
 };
@@ -275,6 +276,7 @@ static const struct message messages[] = {
 	M(WIRE_CHUNK, WIRE_CLASS_BODY, chunk),
 	M(WIRE_ENTRY_END, WIRE_CLASS_BODY, entry_end),
 	M(WIRE_SKIPPED, WIRE_CLASS_BODY, skipped),
+	M(WIRE_HOLE, WIRE_CLASS_BODY, hole),
 	M(WIRE_START, WIRE_CLASS_BODY, start),
 	M(WIRE_PARTIAL, WIRE_CLASS_BODY, partial),
 };

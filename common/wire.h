@@ -103,6 +103,7 @@ enum wire_type {
 	WIRE_CHUNK = 113,
 	WIRE_ENTRY_END = 114,
 	WIRE_SKIPPED = 115,
+	WIRE_HOLE = 116,
 	/* inside a file's flows, each as f(message) before its bytes */
 	WIRE_START = 100,
 	WIRE_PARTIAL = 101
@@ -581,6 +582,10 @@ struct wire_chunk {
 	struct wire_bytes bytes;	/* at least one */
 };
 
+struct wire_hole {			/* in a file, instead of zeros */
+	uint64_t bytes;
+};
+
 struct wire_entry_end {			/* of the innermost FILE or DIR */
 	uint8_t unused;
 };
@@ -634,6 +639,7 @@ struct wire {
 		struct wire_chunk chunk;
 		struct wire_entry_end entry_end;
 		struct wire_skipped skipped;
+		struct wire_hole hole;
 	} u;
 };
 

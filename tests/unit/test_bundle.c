@@ -149,6 +149,11 @@ write_stream(const char *script)
 			msg.type = WIRE_CHUNK;
 			msg.u.chunk.bytes = wire_string(word + 1);
 			break;
+		case 'o':		/* two to the power of so many */
+			msg.type = WIRE_HOLE;
+			msg.u.hole.bytes = word[1] == '-' ? 0 :
+			    UINT64_C(1) << atoi(word + 1);
+			break;
 		case '.':
 			msg.type = WIRE_ENTRY_END;
 			break;
@@ -287,6 +292,49 @@ test_once_more_over_it(void **state)
 	assert_int_equal(unlink("place/src/file"), 0);
 	assert_int_equal(unlink("place/src/twin"), 0);
 	assert_true(is_empty("place/src"));
+}
+
+/* Data in the middle, at the end, at the beginning, nowhere. */
+static void
+test_holes(void **state)
+{
+	static const struct { off_t data, size; } files[] = {
+		{ 1 << 20, 1 << 30 }, { (1 << 30) - 3, 1 << 30 },
+		{ 0, 1 << 30 }, { -1, 1 << 30 }, { -1, 1 }
+	};
+	char a[64], b[64], text[4];
+	struct stat st;
+	size_t i;
+	int fd;
+
+	(void)state;
+	assert_int_equal(mkdir("src", 0755), 0);
+	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(a, sizeof(a), "src/%zu", i);
+		make(a, "");
+		assert_int_equal(truncate(a, files[i].size), 0);
+		fd = open(a, O_WRONLY);
+		if (files[i].data >= 0) {
+			assert_int_equal(pwrite(fd, "abc", 3, files[i].data),
+			    3);
+		}
+		close(fd);
+	}
+	assert_int_equal(send("src", 0), 0);
+	assert_in_range(lseek(stream, 0, SEEK_END), 0, 1 << 20);
+	assert_int_equal(receive("place/new", "", 0, 0), 0);
+	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(b, sizeof(b), "place/new/%zu", i);
+		fd = open(b, O_RDONLY);
+		assert_int_equal(fstat(fd, &st), 0);
+		assert_int_equal(st.st_size, files[i].size);
+		assert_in_range(st.st_blocks, 0, 2048);
+		if (files[i].data >= 0) {
+			assert_int_equal(pread(fd, text, 3, files[i].data), 3);
+			assert_memory_equal(text, "abc", 3);
+		}
+		close(fd);
+	}
 }
 
 /* More hard-linked files than are remembered: they come as files. */
@@ -477,6 +525,8 @@ static const char *const lies[] = {
 	"d 0a . . e20000", "d 9a . . e20000", "9 . e10000",
 	/* what does not fit */
 	"d fa fb . . . e32000", "d fa db . . . e31000", "d ca . e10100",
+	"d o9 . e10000", "d fa o- . . e21000", "d fa o63 . . e21000",
+	"d fa o62 o62 . . e21000", "d fa o62 . . e21000",
 	"d . . e10000", "d . d . e20000", "d . cx e10100", ". e00000",
 	"cx e00100", "x e00001", "e00000", "d e10000", "d fa e21000",
 	"d fa . . e20000", "d fa . . e31000", "d fa chi . . e21300",
@@ -641,7 +691,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_round_trip), T(test_once_more_over_it),
-		T(test_many_links), T(test_unreadable), T(test_too_deep),
+		T(test_holes), T(test_many_links), T(test_unreadable), T(test_too_deep),
 		T(test_places), T(test_links_between_open_directories),
 		T(test_skipped_files_do_not_count),
 		T(test_last_of_two_wins_where_it_existed), T(test_lies),

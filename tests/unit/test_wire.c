@@ -91,7 +91,7 @@ static const struct place places[] = {
 	P(entry, kind), P(entry, mode), P(entry, uid), P(entry, gid),
 	P(entry, seconds), P(entry, nanoseconds), PM(entry, name, 255),
 	PM(entry, target, 4096), PM(chunk, bytes, 65536),
-	P(entry_end, unused), P(skipped, error), PM(skipped, path, 4096),
+	P(entry_end, unused), P(hole, bytes), P(skipped, error), PM(skipped, path, 4096),
 };
 #define PLACES (sizeof(places) / sizeof(places[0]))
 

@@ -120,6 +120,7 @@ MESSAGES = {
     "chunk": (113, [("bytes", rest)]),
     "entry_end": (114, [("unused", u8)]),
     "skipped": (115, [("error", u32), ("path", f)]),
+    "hole": (116, [("bytes", u64)]),
     "start": (100, [("flags", u32), ("from", u64), ("size", u64),
                     ("extents", f)]),
     "partial": (101, [("size", u64), ("hash", f)]),
@@ -205,6 +206,7 @@ VECTORS = [
     ("chunk", [b"x"]),
     ("entry_end", [0]),
     ("skipped", [13, b"a/b"]),
+    ("hole", [1 << 40]),
     ("start", [0, 0, 1 << 40, b""]),
     ("start", [1, 1 << 33, 1 << 34, (1 << 33).to_bytes(8, "big") +
                b"\xff" * 8]),
