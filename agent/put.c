@@ -325,15 +325,19 @@ fill(struct place *p, uint64_t to)
 static int
 store(struct place *p, const char *buf, size_t len)
 {
+	bool hole;
 	size_t n;
 	int rc;
 
 	while (len > 0) {
 		n = len < p->copy.left ? len : (size_t)p->copy.left;
-		rc = p->stream ? fill(p, p->copy.at) : 0;
-		if (rc == 0) {
-			rc = p->stream ? file_write(p->fd, buf, n) :
-			    write_at(p->fd, buf, n, p->copy.at);
+		hole = false;
+		if (p->stream) {
+			rc = fill(p, p->copy.at) == -1 ? -1 :
+			    file_write(p->fd, buf, n);
+		} else {
+			n = filecopy_run(&p->copy, buf, n, &hole);
+			rc = hole ? 0 : write_at(p->fd, buf, n, p->copy.at);
 		}
 		if (rc == -1) {
 			return -1;

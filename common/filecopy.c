@@ -10,6 +10,9 @@
 
 #define NAME_KEPT 200u			/* of a name that is too long */
 #define PIECE 65536u
+#define BLOCK 4096u			/* holes have this size at least */
+
+static uint8_t nothing[BLOCK];		/* in no file: the agent is small */
 
 static uint64_t
 get(const uint8_t *at)
@@ -93,6 +96,7 @@ filecopy_scan(struct filecopy *c, int fd, uint64_t from, bool dense)
 	c->left = WIRE_TO_END;
 	c->size = 0;
 	c->count = c->next = 0;
+	c->zeros = false;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0) {
 		return;
 	}
@@ -101,6 +105,11 @@ filecopy_scan(struct filecopy *c, int fd, uint64_t from, bool dense)
 	/* /proc's files have no blocks, and no size that counts either. */
 	if (!dense && from < c->size && st.st_blocks < st.st_size / 512) {
 		scan(c, fd, st.st_size);
+	}
+	/* Some file systems (fuse) call all of it data, whatever it is. */
+	if (c->count == 1 && get(c->extents) == from) {
+		c->count = 0;
+		c->zeros = true;
 	}
 	if (c->count > 0) {
 		enter(c);
@@ -112,7 +121,8 @@ struct wire_start
 filecopy_start(const struct filecopy *c)
 {
 	return (struct wire_start){
-		.flags = c->count > 0 ? WIRE_START_SPARSE : 0,
+		.flags = c->count > 0 ? WIRE_START_SPARSE : c->zeros ?
+		    WIRE_START_ZEROS : 0,
 		.from = c->from, .size = c->size,
 		.extents = { c->extents, c->count * WIRE_EXTENT_BYTES }
 	};
@@ -125,7 +135,8 @@ filecopy_accept(struct filecopy *c, const struct wire_start *start)
 	uint32_t len = start->extents.len, i;
 
 	*c = (struct filecopy){ .at = start->from, .from = start->from,
-	    .left = WIRE_TO_END, .size = start->size };
+	    .left = WIRE_TO_END, .size = start->size,
+	    .zeros = (start->flags & WIRE_START_ZEROS) != 0 };
 	if ((start->flags & WIRE_START_SPARSE) == 0) {
 		return start->from <= INT64_MAX ? 0 : -1;
 	}
@@ -147,6 +158,29 @@ filecopy_accept(struct filecopy *c, const struct wire_start *start)
 	}
 	enter(c);
 	return 0;
+}
+
+size_t
+filecopy_run(const struct filecopy *c, const void *data, size_t len,
+    bool *hole)
+{
+	size_t done = 0, n;
+	bool zero;
+
+	*hole = false;
+	if (!c->zeros) {
+		return len;
+	}
+	for (; done < len; done += n) {
+		n = BLOCK - (size_t)((c->at + done) % BLOCK);
+		n = n < len - done ? n : len - done;
+		zero = memcmp((const uint8_t *)data + done, nothing, n) == 0;
+		if (done > 0 && zero != *hole) {
+			break;
+		}
+		*hole = zero;
+	}
+	return done;
 }
 
 void
@@ -252,12 +286,11 @@ filecopy_hash(struct seal_digest *digest, int fd, uint64_t *at, uint64_t max)
 void
 filecopy_hash_hole(struct seal_digest *digest, uint64_t n)
 {
-	static uint8_t zeros[4096];	/* in no file: the agent is small */
 	size_t piece;
 
 	while (n > 0) {
-		piece = n < sizeof(zeros) ? (size_t)n : sizeof(zeros);
-		seal_digest_add(digest, zeros, piece);
+		piece = n < sizeof(nothing) ? (size_t)n : sizeof(nothing);
+		seal_digest_add(digest, nothing, piece);
 		n -= piece;
 	}
 }

@@ -10,6 +10,7 @@
 #ifndef FILECOPY_H
 #define FILECOPY_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "seal.h"
@@ -26,6 +27,7 @@ struct filecopy {
 	uint64_t left;			/* to the next hole; WIRE_TO_END */
 	uint64_t from, size;		/* START's */
 	unsigned count, next;		/* of extents; 0: it is not sparse */
+	bool zeros;			/* blocks of zeros are holes */
 	uint8_t extents[WIRE_EXTENTS_MAX * WIRE_EXTENT_BYTES];
 };
 
@@ -40,6 +42,13 @@ struct wire_start filecopy_start(const struct filecopy *copy);
 
 /* The other end's word: 0, or -1: it makes no sense. */
 int filecopy_accept(struct filecopy *copy, const struct wire_start *start);
+
+/*
+ * Of the len bytes for copy->at: how many are alike, that is to be written,
+ * or (*hole) a hole where nothing is written.
+ */
+size_t filecopy_run(const struct filecopy *copy, const void *data,
+    size_t len, bool *hole);
 
 /* n bytes, at most copy->left, have gone to or come from copy->at. */
 void filecopy_moved(struct filecopy *copy, uint64_t n);

@@ -372,7 +372,9 @@ struct wire_get {
 #define WIRE_TO_END UINT64_MAX		/* lengths: to the file's end */
 
 enum wire_start_flags {
-	WIRE_START_SPARSE = 1		/* extents count */
+	WIRE_START_SPARSE = 1,		/* extents count */
+	WIRE_START_ZEROS = 2		/* it has holes, but its file system
+					 * does not say where */
 };
 
 /* What a file's bytes are: all that follows from one offset, or extents. */

@@ -295,10 +295,13 @@ sink_put(struct sink *sink, struct filecopy *copy, const void *data,
     size_t len)
 {
 	size_t n = len < copy->left ? len : (size_t)copy->left;
+	bool hole = false;
 	ssize_t done;
 
 	if (sink->stream) {
 		done = stdfd_write(&sink->file, data, n);
+	} else if (n = filecopy_run(copy, data, n, &hole), hole) {
+		done = (ssize_t)n;
 	} else {
 		do {
 			done = pwrite(sink->fd, data, n, (off_t)copy->at);
