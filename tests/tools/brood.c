@@ -32,8 +32,13 @@
 #include <unistd.h>
 
 #define LIFE_S 120
-#define GENERATIONS 4000		/* of a chain: where nobody reaps they are
-					 * zombies, and others need numbers too */
+/*
+ * Generations of all chains, and how long each lives: some seconds of five
+ * thousand new processes each.  Where nobody reaps them they are zombies, and
+ * others need process numbers too.
+ */
+#define GENERATIONS 20000
+#define PAUSE_NS 200000			/* times the number of chains */
 
 static const char *file;
 static time_t end;
@@ -81,12 +86,14 @@ on_term(int number)
 
 /* At any moment one process of the chain lives, never for long. */
 static void
-chain(void)
+chain(int n)
 {
+	const struct timespec pause = { 0, n * PAUSE_NS };
 	pid_t pid;
 	int i;
 
-	for (i = 0; i < GENERATIONS && time(NULL) < end; i++) {
+	for (i = 0; i < GENERATIONS / n && time(NULL) < end; i++) {
+		nanosleep(&pause, NULL);
 		pid = fork();
 		if (pid > 0) {
 			_exit(0);
@@ -106,7 +113,7 @@ chains(int n)
 	for (i = 0; i < n; i++) {
 		if (fork() == 0) {
 			setsid();
-			chain();
+			chain(n);
 		}
 	}
 	printf("ready\n");
