@@ -21,10 +21,12 @@
 #include "file.h"
 #include "job.h"
 #include "joblog.h"
-#include "tree.h"
 #include "terminal.h"
+#include "tree.h"
 #include "user.h"
 #include "worker.h"
+
+#define REAP_MAX 1024			/* children in one turn */
 
 struct core {
 	int stub;			/* attempts arrive here */
@@ -401,10 +403,14 @@ set_up(int fd, const struct agent_start *start, uint8_t unlinked)
 static void
 reap(void)
 {
-	int status;
+	int status, i;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+	for (i = 0; i < REAP_MAX; i++) {
+		pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
+		if (pid <= 0) {
+			return;
+		}
 		if (WIFSTOPPED(status)) {
 			/* Not for long: jobs have no say in what is ours. */
 			tree_kill(pid, SIGCONT);
@@ -412,6 +418,7 @@ reap(void)
 			jobs_orphan();
 		}
 	}
+	on_sigchld(0);			/* there may be more */
 }
 
 /* One turn; false when the core's life is over. */

@@ -26,6 +26,8 @@
 #define HELP_MS 1000			/* for the core to kill one for us */
 #define LEADER_STACK 32768		/* until its exec */
 #define KILL_STEP_MS 5			/* between two passes over a tree */
+#define REAP_WATCHING 256		/* in one go, orders wait */
+#define REAP_KILLING 4096		/* a look at so many takes as long */
 
 enum stage { WATCHING, TERMINATING, KILLING };
 
@@ -345,40 +347,57 @@ account(const struct rusage *ru)
 	}
 }
 
-/* Reap all that can be; false if no child is left. */
-static bool
-reap(void)
+enum left { LEFT_NONE, LEFT_ALIVE, LEFT_DEAD };
+
+/*
+ * Reap what has ended, but not without an end: those that fork faster than
+ * we reap are stopped by KILL alone, and the core waits for our answers.
+ */
+static enum left
+reap(int most)
 {
 	struct rusage ru;
-	int status;
+	int status, i;
 	pid_t pid;
 
-	while ((pid = wait4(-1, &status, WNOHANG, &ru)) > 0) {
+	for (i = 0; i < most; i++) {
+		pid = wait4(-1, &status, WNOHANG, &ru);
+		if (pid <= 0) {
+			return pid == 0 ? LEFT_ALIVE : LEFT_NONE;
+		}
 		account(&ru);
 		if (pid == init.leader) {
 			init.over = true;
 			init.status = status;
 		}
 	}
-	return pid == 0;
+	return LEFT_DEAD;
 }
 
-/* gone: nothing of the tree is left but the names in text. */
+/* gone: nothing of the tree is left. */
 static void
-tell_end(bool gone, bool survivors)
+tell_end(bool gone)
 {
-	struct init_msg msg = { .word = INIT_END, .gone = gone,
-	    .number = init.status, .usage = init.usage };
+	struct init_msg msg = { .word = INIT_END, .over = init.over,
+	    .gone = gone, .number = init.status, .usage = init.usage };
 
-	if (survivors) {
-		msg.len = (uint32_t)tree_names(msg.text, sizeof(msg.text),
-		    NULL);
-	}
 	init_send(init.core, &msg, NULL, 0);
 	init.told = true;
 	if (gone) {
 		_exit(0);
 	}
+}
+
+/* The core may do better: with us gone they are its children. */
+static void
+give_up(void)
+{
+	struct init_msg msg = { .word = INIT_END, .over = init.over,
+	    .number = init.status, .usage = init.usage };
+
+	msg.len = (uint32_t)tree_names(msg.text, sizeof(msg.text), NULL);
+	init_send(init.core, &msg, NULL, 0);
+	_exit(0);
 }
 
 /*
@@ -420,20 +439,23 @@ end_tree(void)
 {
 	uint64_t end = clock_now() + INIT_EFFORT_MS * (uint64_t)CLOCK_MS;
 	struct timespec step = { 0, KILL_STEP_MS * 1000000L };
+	enum left left;
 	sigset_t child;
 
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
-	while (reap()) {
+	while ((left = reap(REAP_KILLING)) != LEFT_NONE) {
 		if (clock_now() >= end && init.core != -1) {
-			tell_end(true, true);
+			give_up();
 		} else if (clock_now() >= end) {
 			step.tv_sec = 1;
 		}
 		tree_children(end_one, NULL);
-		sigtimedwait(&child, NULL, &step);
+		if (left == LEFT_ALIVE) {
+			sigtimedwait(&child, NULL, &step);
+		}
 	}
-	tell_end(true, false);
+	tell_end(true);
 }
 
 static void
@@ -512,9 +534,9 @@ init_run(int core, int terminal, const uint8_t *body, uint32_t len,
 	struct pollfd p = { core, POLLIN, 0 };
 	struct child_spec spec;
 	struct timespec wait;
+	enum left left;
 	sigset_t mask;
-	uint64_t now;
-	bool alive;
+	uint64_t now, until;
 
 	init.core = core;
 	worker_close_others(core, terminal, -1);
@@ -528,9 +550,9 @@ init_run(int core, int terminal, const uint8_t *body, uint32_t len,
 	sigfillset(&mask);
 	sigdelset(&mask, SIGCHLD);
 	for (;;) {
-		alive = reap();
-		if (!alive || (init.over && !init.told)) {
-			tell_end(!alive, false);
+		left = reap(REAP_WATCHING);
+		if (left == LEFT_NONE || (init.over && !init.told)) {
+			tell_end(left == LEFT_NONE);
 		}
 		now = clock_now();
 		if (init.stage == TERMINATING && now >= init.kill_at) {
@@ -539,13 +561,12 @@ init_run(int core, int terminal, const uint8_t *body, uint32_t len,
 		if (init.stage == KILLING) {
 			end_tree();
 		}
-		if (init.stage == TERMINATING) {
-			now = init.kill_at - now;
-			wait.tv_sec = (time_t)(now / 1000000u);
-			wait.tv_nsec = (long)(now % 1000000u) * 1000;
-		}
+		until = left == LEFT_DEAD ? now : init.stage == TERMINATING ?
+		    init.kill_at : CLOCK_NEVER;
+		wait.tv_sec = (time_t)((until - now) / 1000000u);
+		wait.tv_nsec = (long)((until - now) % 1000000u) * 1000;
 		p.revents = 0;
-		if (ppoll(&p, 1, init.stage == TERMINATING ? &wait : NULL,
+		if (ppoll(&p, 1, until == CLOCK_NEVER ? NULL : &wait,
 		    &mask) == 1) {
 			take_order();
 		}

@@ -29,9 +29,10 @@ enum init_word {
 					 * runs, if it fell back; comes with
 					 * the core's ends of stdio */
 	INIT_FAIL,			/* step, number: errno, text: of what */
-	INIT_END,			/* number: the leader's status; gone:
-					 * the whole tree is, or text has
-					 * survivors, each with its NUL */
+	INIT_END,			/* over: the leader is, with number
+					 * as its status; gone: all the tree
+					 * is, or else text has survivors,
+					 * each with its NUL, if it gave up */
 	INIT_HELP,			/* number: a child it may not kill */
 	INIT_ALIVE,			/* it has read INIT_STOP */
 	/* core -> init */
@@ -44,7 +45,7 @@ enum init_word {
 struct init_msg {
 	uint8_t word;			/* enum init_word */
 	uint8_t step;			/* enum wire_step */
-	uint8_t gone;
+	uint8_t over, gone;
 	int32_t number;
 	uint32_t uid;			/* START */
 	uint32_t len;			/* of text */

@@ -483,7 +483,7 @@ static void
 ended(struct job *job, const struct init_msg *msg)
 {
 	job->usage = msg->usage;
-	if (!job->over) {
+	if (msg->over && !job->over) {
 		job->over = true;
 		job->status = msg->number;
 		job->ended = clock_now();
@@ -495,6 +495,7 @@ ended(struct job *job, const struct init_msg *msg)
 	if (msg->len > 0 && job->survivors == NULL) {
 		job->survivors = keep(msg->text, msg->len);
 		job->survivors_len = job->survivors == NULL ? 0 : msg->len;
+		take_over(job);
 	}
 }
 
@@ -618,7 +619,7 @@ jobs_reaped(pid_t pid)
 		}
 		take_over(job);
 	}
-	if (job->taken || job->survivors != NULL) {
+	if (job->taken) {
 		/* They are ours now, and we may be able to end them. */
 		look_for_orphans();
 	}
@@ -742,19 +743,41 @@ known(pid_t pid)
 	    workers_know(pid);
 }
 
+/* Of the init's survivors those that survived us as well. */
+static void
+check_survivors(struct job *job)
+{
+	uint32_t at, n, left = 0;
+	char *name;
+
+	for (at = 0; at < job->survivors_len; at += n) {
+		name = job->survivors + at;
+		n = (uint32_t)strlen(name) + 1;
+		if (tree_is_child((pid_t)strtol(name, NULL, 10))) {
+			memmove(job->survivors + left, name, n);
+			left += n;
+		}
+	}
+	job->survivors_len = left;
+}
+
 /* What we could not end ourselves, an init that does not die included. */
 static void
 name_survivors(struct job *job)
 {
 	char names[INIT_TEXT];
-	size_t len = tree_names(names, sizeof(names), known);
+	size_t len;
 
+	if (job->survivors != NULL) {
+		check_survivors(job);
+		return;
+	}
+	len = tree_names(names, sizeof(names), known);
 	if (!job->reaped) {
 		len = (size_t)snprintf(names, sizeof(names), "%d init",
 		    (int)job->init) + 1;
 	}
 	if (len > 0) {
-		free(job->survivors);
 		job->survivors = keep(names, len);
 		job->survivors_len = job->survivors == NULL ? 0 :
 		    (uint32_t)len;
@@ -778,6 +801,10 @@ check_time(struct job *job, uint64_t now)
 		if (!job->over) {
 			job->over = true;
 			job->status = SIGKILL;
+			if (job->survivors_len > 0) {
+				fail(job, WIRE_STEP_WAIT, 0, "it or a child "
+				    "of it could not be ended");
+			}
 			job->ended = now;
 			pipes_over(&job->pipes);
 		}
@@ -1006,7 +1033,7 @@ list_child(const struct worker_child *c, void *arg)
 	size_t len;
 
 	(void)arg;
-	if (tree_read(&tree) == -1) {
+	if (tree_read(&tree, CLOCK_NEVER) == -1) {
 		tree.count = 0;		/* hidden: then without these figures */
 	}
 	while ((job = job_next(job)) != NULL) {

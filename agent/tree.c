@@ -13,10 +13,13 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "clock.h"
 
 #define PID_MAX 4194304			/* Linux's greatest */
+#define CHILDREN_MAX 1024u		/* in one look */
 #define PIDS_NEAR 512			/* from the newest one down */
 #define PIDS_AHEAD 32			/* of it, born while we look */
+#define SIGNAL_MS 500u			/* to find whom a signal is for */
 #define PROCESSES_MAX 65536u		/* in one snapshot */
 /* Fields of /proc/PID/stat, as proc(5) numbers them. */
 #define STAT_PARENT 4u
@@ -43,8 +46,8 @@ read_proc(pid_t pid, const char *name, char *out, size_t cap)
 
 /* ---- children --------------------------------------------------------- */
 
-static bool
-ours(pid_t pid)
+bool
+tree_is_child(pid_t pid)
 {
 	siginfo_t info;
 
@@ -71,7 +74,7 @@ static void
 try_range(struct visit *v, pid_t from, pid_t to)
 {
 	for (; to >= from; to--) {
-		if (ours(to)) {
+		if (tree_is_child(to)) {
 			v->each(to, v->ctx);
 			v->count++;
 		}
@@ -80,7 +83,7 @@ try_range(struct visit *v, pid_t from, pid_t to)
 
 /* The newest number: they are given out in turn. */
 static pid_t
-newest(void)
+last_pid(void)
 {
 	pid_t pid = fork();
 
@@ -103,7 +106,7 @@ static void
 try_all(struct visit *v)
 {
 	static bool look_short;
-	pid_t self = getpid(), last = newest();
+	pid_t self = getpid(), last = last_pid();
 
 	look_short = !look_short && last > self + PIDS_NEAR;
 	if (look_short) {
@@ -124,8 +127,10 @@ try_all(struct visit *v)
 void
 tree_children(void (*visit)(pid_t pid, void *ctx), void *ctx)
 {
+	static pid_t newest[CHILDREN_MAX];
 	char path[64], buf[4096];
 	pid_t self = getpid(), pid = 0;
+	size_t count = 0, left;
 	ssize_t n, i;
 	int fd;
 
@@ -142,12 +147,16 @@ tree_children(void (*visit)(pid_t pid, void *ctx), void *ctx)
 			if (buf[i] >= '0' && buf[i] <= '9') {
 				pid = pid * 10 + (buf[i] - '0');
 			} else if (pid > 0) {
-				visit(pid, ctx);
+				newest[count++ % CHILDREN_MAX] = pid;
 				pid = 0;
 			}
 		}
 	}
 	close(fd);
+	for (left = count < CHILDREN_MAX ? count : CHILDREN_MAX; left > 0;
+	    left--) {
+		visit(newest[--count % CHILDREN_MAX], ctx);
+	}
 }
 
 /* ---- kill ------------------------------------------------------------- */
@@ -257,7 +266,7 @@ tree_parent(pid_t pid)
 }
 
 int
-tree_read(struct tree *tree)
+tree_read(struct tree *tree, uint64_t until)
 {
 	DIR *dir = opendir("/proc");
 	struct tree_process *more;
@@ -266,7 +275,7 @@ tree_read(struct tree *tree)
 
 	*tree = (struct tree){ NULL, 0 };
 	while (dir != NULL && (entry = readdir(dir)) != NULL &&
-	    tree->count < PROCESSES_MAX) {
+	    tree->count < PROCESSES_MAX && clock_now() < until) {
 		if (entry->d_name[0] < '1' || entry->d_name[0] > '9') {
 			continue;
 		}
@@ -372,7 +381,8 @@ tree_signal(int number)
 	struct tree tree;
 	size_t i;
 
-	if (tree_read(&tree) == -1) {
+	if (tree_read(&tree, clock_now() + SIGNAL_MS *
+	    (uint64_t)CLOCK_MS) == -1) {
 		tree_children(signal_group, &number);
 		return;
 	}

@@ -14,8 +14,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Call visit for each child of the caller that is not reaped yet. */
+/*
+ * Call visit for each child of the caller that is not reaped yet, the newest
+ * first: of a storm's, those are the living.  Of more than fit into one look
+ * the oldest are left for the next, when others have been reaped.
+ */
 void tree_children(void (*visit)(pid_t pid, void *ctx), void *ctx);
+
+/* Whether pid is a child of the caller's that is not reaped yet. */
+bool tree_is_child(pid_t pid);
 
 /*
  * kill() as the caller, or, where a root without CAP_KILL is refused, by a
@@ -46,8 +53,11 @@ struct tree {
 	size_t count;
 };
 
-/* 0, or -1 if /proc is hidden or memory is short. */
-int tree_read(struct tree *tree);
+/*
+ * 0, or -1 if /proc is hidden or memory is short.  What could not be read
+ * until then, by the clock, is missing: a storm's processes are many.
+ */
+int tree_read(struct tree *tree, uint64_t until);
 void tree_free(struct tree *tree);
 /* Mark the descendants of root, root itself not; their number. */
 unsigned tree_mark(struct tree *tree, pid_t root);
