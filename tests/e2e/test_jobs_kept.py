@@ -65,7 +65,7 @@ def test_a_failed_start_is_told_at_once(place):  # noqa: F811
         result = place.jobs.attach(result.info["job"], WAIT).wait()
     assert (result.outcome, result.step_name, result.error) == (
         FAILED, "EXEC", 2), result
-    assert place.jobs.jobs() == {}
+    wait_for("its record goes", lambda: place.jobs.jobs() == {})
 
 
 def test_offsets_are_absolute(place):  # noqa: F811

@@ -295,6 +295,24 @@ def test_survivors_are_named(mark, new_host):  # noqa: F811
         host.close()
 
 
+def test_a_leader_that_cannot_be_ended(mark):
+    """It is not told as ended by a signal, and not as exited."""
+    host = user_host()
+    try:
+        one = Place("user", host=host)
+        job = one.jobs.exec(one.setuid_brood(), "become", "0", mark)
+        job.until(b"ready\n")
+        (left,) = born(mark, 1)
+        job.signal(signal.SIGKILL)
+        result = job.wait()
+        assert b"could not be ended" in failed(result, "WAIT")
+        assert [x.split()[0] for x in result.survivors] == [b"%d" % left]
+        os.kill(left, signal.SIGKILL)
+        one.jobs.close()
+    finally:
+        host.close()
+
+
 # ---- nothing is left behind in the core ---------------------------------
 
 def resident(pid):

@@ -9,9 +9,11 @@ import signal
 import time
 
 import pytest
-from jobs_client import (BACKGROUND, CANCELLED, EXITED, KILL_BACKGROUND,
-                         SIGNALED, TIMED_OUT, born, gone, idle, place)  # noqa: F401
-from spine import find, kill_all, marker, wait_for
+from jobs_client import (BACKGROUND, CANCELLED, EXITED, FAILED,
+                         KILL_BACKGROUND, SIGNALED, TIMED_OUT, Place, below,
+                         born, gone, idle, place, stat)  # noqa: F401
+from spine import (Docker, find, kill_all, marker, new_host,  # noqa: F401
+                   wait_for)
 
 SHORT = 300                     # ms of grace where KILL is what counts
 
@@ -148,12 +150,13 @@ def test_what_ends_by_itself_in_grace_is_not_waited_for(place, mark):  # noqa: F
 
 # ---- storms -------------------------------------------------------------
 
-@pytest.mark.parametrize("chains", [1, 20])
+@pytest.mark.parametrize("chains", [1, 4])
 def test_chains_of_generations(place, mark, chains):  # noqa: F811
+    core = place.core()
     job = place.start("chain", str(chains), mark=mark, grace=SHORT)
     job.until(b"ready\n")
-    first = set(born(mark, 1))
-    wait_for("another generation", lambda: set(find(mark)) - first)
+    first = set(below(core))
+    wait_for("another generation", lambda: set(below(core)) - first)
     job.cancel()
     result = job.wait()
     assert (result.outcome, result.survivors) == (CANCELLED, [])
@@ -161,11 +164,29 @@ def test_chains_of_generations(place, mark, chains):  # noqa: F811
     place.alive()
 
 
+def test_many_chains_in_a_limited_container(mark, new_host):  # noqa: F811
+    """They and their zombies take all the numbers there are; no result, no
+    survivor and no zombie of it is left."""
+    one = Place("own", host=new_host(), target=Docker("debian",
+                                                      "--pids-limit", "400"))
+    core = one.core()
+    job = one.start("chain", "30", mark=mark, grace=SHORT)
+    job.until(b"ready\n")
+    wait_for("many", lambda: len(below(core)) > 30)
+    start = time.monotonic()
+    job.cancel()
+    result = job.wait()
+    assert (result.outcome, result.survivors) == (CANCELLED, []), result
+    assert time.monotonic() - start < 20
+    assert find(mark) == []
+    one.alive()
+    wait_for("nothing is left", lambda: idle(core))
+
+
 @pytest.mark.parametrize("kind", ["plain", "bomb"])
 @pytest.mark.parametrize("where", ["local", "docker"])
 def test_fork_bombs(mark, kind, where, request):
     """Within a limit of processes, for a user that nobody else is."""
-    from jobs_client import Place
     one = Place(where)
     if not one.target.root:
         pytest.skip("the limit is for other users than root")
@@ -316,7 +337,6 @@ def test_a_background_tree_can_be_stopped(place, mark):  # noqa: F811
                            ).wait()
     (pid,) = born(mark, 1)
     place.jobs.kill(result.info["job"], signal.SIGSTOP)
-    from jobs_client import stat
     wait_for("it is stopped", lambda: stat(pid)[0] == "T")
     time.sleep(0.3)
     assert stat(pid)[0] == "T"
@@ -335,7 +355,6 @@ def test_kill_nine_is_for_the_tree(place, mark):  # noqa: F811
 
 
 def test_kill_knows_its_jobs(place):  # noqa: F811
-    from jobs_client import FAILED
     result = place.jobs.kill(4_000_000_000, 15)
     assert (result.outcome, result.step_name) == (FAILED, "JOB")
     assert b"4000000000" in result.text
