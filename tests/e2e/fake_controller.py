@@ -34,6 +34,15 @@ def result(request, outcome=0, code=0, step=0, error=0, out=0, err=0,
                        error, taken, out, err, 1000, 0, 0) + f(text) + f(info)
 
 
+# What a file's bytes follow: from its first one, size unknown, no holes.
+START = f(struct.pack(">BIQQ", 100, 0, 0, 0) + f(b""))
+
+
+def file_info(size, mode):
+    return struct.pack(">BIQIIIQQI", 97, 0, size, mode, 0, 0, 0, 0, 1) + \
+        f(b"") + f(b"") + f(b"")
+
+
 def exec_info(job=1, flags=0, uid=0, user_us=0, system_us=0, read=0,
               written=0, peak=0, out_from=0, err_from=0, cwd=b"",
               survivors=()):

@@ -13,7 +13,8 @@ import threading
 
 import pytest
 from conftest import Sandmux, processes_with, program, wait_until
-from fake_controller import FakeController, data, f, result, welcome
+from fake_controller import (START, FakeController, data, f, file_info,
+                             result, welcome)
 
 ROOT_ONLY = pytest.mark.skipif(os.getuid() != 0,
                                reason="needs root for another owner")
@@ -447,7 +448,7 @@ def test_get_without_all_bytes_is_no_file(fresh, fake, tmp_path):
     def serve(hello, c):
         c.say(welcome(program=version()))
         r = c.until_open()
-        c.say(data(r, b"half of it"))
+        c.say(data(r, START + b"half of it"))
     fake(serve)
     done = fresh("cp", "local:/x", str(tmp_path / "out"))
     assert done.returncode == 1
@@ -460,8 +461,8 @@ def test_hostile_mode_is_cut(fresh, fake, tmp_path, mode):
     def serve(hello, c):
         c.say(welcome(program=version()))
         r = c.until_open()
-        c.say(data(r, b"x"), result(r, out=1, info=struct.pack(
-            ">BQI", 97, 1, mode)))
+        c.say(data(r, START + b"x"), result(
+            r, out=len(START) + 1, info=file_info(1, mode)))
     fake(serve)
     assert fresh("cp", "local:/x", str(tmp_path / "out"),
                  umask=0o022).returncode == 0

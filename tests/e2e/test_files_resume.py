@@ -99,7 +99,7 @@ def test_up_of_a_shorter_file(host, target, place, source,  # noqa: F811
 
 @pytest.mark.parametrize("cut", [0, 1, 4097, SIZE - 1, SIZE])
 def test_down(host, target, place, source, tmp_path, cut):  # noqa: F811
-    target.sh(f"cat >{place}/f", source.read_bytes())
+    assert host.run("cp", str(source), f"{target}:{place}/f").status == 0
     part = tmp_path / NAME
     part.write_bytes(source.read_bytes()[:cut])
     part.chmod(0o600)
@@ -112,7 +112,7 @@ def test_down(host, target, place, source, tmp_path, cut):  # noqa: F811
 
 def test_down_of_another_file(host, target, place, source,  # noqa: F811
                               tmp_path):
-    target.sh(f"cat >{place}/f", source.read_bytes())
+    assert host.run("cp", str(source), f"{target}:{place}/f").status == 0
     part = tmp_path / NAME
     part.write_bytes(b"x" * 5000)
     part.chmod(0o600)
@@ -155,7 +155,8 @@ def test_two_at_once(host, target, place, source):  # noqa: F811
 
 
 def test_long_names(host, target, place, tmp_path):  # noqa: F811
-    name = "n" * 255
+    # Docker's fuse-overlayfs takes no longer ones.
+    name = "n" * (255 if target.kind == "local" else 240)
     (tmp_path / name).write_bytes(b"new")
     done = host.run("cp", "--resume", str(tmp_path / name),
                     f"{target}:{place}/")
