@@ -140,6 +140,8 @@ class Request:
         while data and self.raw is None:
             self.client.until(lambda: self.limit > self.sent or self.raw,
                               timeout, lambda: "no credit")
+            if self.limit == UNLIMITED:
+                return          # nobody reads it: no byte more may come
             room = min(len(data), CHUNK, max(0, self.limit - self.sent))
             if self.raw is None:
                 self.client.send(encode("data", request=self.id, channel=1,
