@@ -13,20 +13,6 @@
 #include "user.h"
 #include "worker.h"
 
-int
-file_take(char *out, size_t cap, struct wire_bytes from)
-{
-	if (from.len >= cap || (from.len > 0 &&
-	    memchr(from.at, '\0', from.len) != NULL)) {
-		return -1;
-	}
-	if (from.len > 0) {
-		memcpy(out, from.at, from.len);
-	}
-	out[from.len] = '\0';
-	return 0;
-}
-
 void
 file_refuse(struct session_request *req, const char *what)
 {
@@ -41,13 +27,13 @@ file_take_who(struct file_who *who, struct session_request *req,
     struct wire_bytes user, struct wire_bytes path,
     const struct agent_start *start)
 {
-	if (file_take(who->path, sizeof(who->path), path) == -1 ||
+	if (wire_copy(who->path, sizeof(who->path), path) == -1 ||
 	    who->path[0] == '\0') {
 		file_refuse(req, "the path is empty, too long or has a NUL "
 		    "byte");
 		return -1;
 	}
-	if (file_take(who->user, sizeof(who->user), user) == -1) {
+	if (wire_copy(who->user, sizeof(who->user), user) == -1) {
 		file_refuse(req, "the user has a NUL byte");
 		return -1;
 	}

@@ -42,8 +42,6 @@ struct file_who {
 	char path[WIRE_PATH_MAX];
 };
 
-/* A copy with a NUL at the end; -1: too long, or one inside. */
-int file_take(char *out, size_t cap, struct wire_bytes from);
 /* A body's path and user; -1: req has been answered. */
 int file_take_who(struct file_who *who, struct session_request *req,
     struct wire_bytes user, struct wire_bytes path,

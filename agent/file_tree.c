@@ -106,7 +106,7 @@ start(struct session_request *req, const struct wire_tree_put *msg,
 
 	if (o == NULL) {
 		file_refuse(req, "no memory");
-	} else if (file_take(o->name, sizeof(o->name), msg->name) == -1) {
+	} else if (wire_copy(o->name, sizeof(o->name), msg->name) == -1) {
 		file_refuse(req, "the name is too long or has a NUL byte");
 	} else if (file_take_who(&o->who, req, msg->user, msg->path,
 	    own) == 0) {

@@ -271,7 +271,7 @@ file_fs(struct session_request *req, const struct wire_fs *msg,
 		file_refuse(req, "no memory");
 	} else if (msg->op < WIRE_FS_STAT || msg->op > WIRE_FS_SYMLINK) {
 		file_refuse(req, "this agent has no such operation");
-	} else if (file_take(o->second, sizeof(o->second),
+	} else if (wire_copy(o->second, sizeof(o->second),
 	    msg->second) == -1) {
 		file_refuse(req, "the second path is too long or has a NUL "
 		    "byte");

@@ -580,7 +580,7 @@ file_put(struct session_request *req, const struct wire_put *msg,
 
 	if (o == NULL) {
 		file_refuse(req, "no memory");
-	} else if (file_take(o->name, sizeof(o->name), msg->name) == -1) {
+	} else if (wire_copy(o->name, sizeof(o->name), msg->name) == -1) {
 		file_refuse(req, "the name is too long or has a NUL byte");
 	} else if ((msg->flags & WIRE_PUT_APPEND) != 0 &&
 	    (msg->flags & alone) != 0) {

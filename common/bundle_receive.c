@@ -646,21 +646,6 @@ find_place(struct receiver *r, bool dir, const struct meta *meta, char *name)
 
 /* ---- messages --------------------------------------------------------- */
 
-/* A C string of the bytes, which have no NUL; -1 if they cannot be one. */
-static int
-take_string(char *out, size_t cap, struct wire_bytes from)
-{
-	if (from.len >= cap || (from.len > 0 &&
-	    memchr(from.at, '\0', from.len) != NULL)) {
-		return -1;
-	}
-	if (from.len > 0) {
-		memcpy(out, from.at, from.len);
-	}
-	out[from.len] = '\0';
-	return 0;
-}
-
 static int
 enter(struct receiver *r, const struct wire_entry *e)
 {
@@ -683,8 +668,8 @@ enter(struct receiver *r, const struct wire_entry *e)
 	    e->name.len)) {
 		return broken(r, "a name that names nothing in a directory");
 	}
-	if (take_string(name, sizeof(name), e->name) == -1 ||
-	    take_string(target, sizeof(target), e->target) == -1 ||
+	if (wire_copy(name, sizeof(name), e->name) == -1 ||
+	    wire_copy(target, sizeof(target), e->target) == -1 ||
 	    (target[0] != '\0') != (e->kind == WIRE_ENTRY_SYMLINK ||
 	    e->kind == WIRE_ENTRY_LINK)) {
 		return broken(r, "a link's target");

@@ -631,3 +631,17 @@ wire_string(const char *text)
 	return (struct wire_bytes){ (const uint8_t *)text,
 	    (uint32_t)strlen(text) };
 }
+
+int
+wire_copy(char *out, size_t cap, struct wire_bytes from)
+{
+	if (from.len >= cap || (from.len > 0 &&
+	    memchr(from.at, '\0', from.len) != NULL)) {
+		return -1;
+	}
+	if (from.len > 0) {
+		memcpy(out, from.at, from.len);
+	}
+	out[from.len] = '\0';
+	return 0;
+}

@@ -691,6 +691,11 @@ bool wire_next(struct wire_list *list, struct wire_bytes *item);
 /* One field as a test or a document generator sees it; NULL at the end. */
 const char *wire_tag(uint8_t type, unsigned index);
 
+/*
+ * Bytes as a C string into out[cap]; -1 if they do not fit or hold a NUL.
+ */
+int wire_copy(char *out, size_t cap, struct wire_bytes from);
+
 /* Words for a wire_err. */
 const char *wire_err_text(enum wire_err err);
 

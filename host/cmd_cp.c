@@ -186,6 +186,14 @@ fits(const struct cp *cp, struct error *error)
 	return 0;
 }
 
+int
+cp_failed(const struct run_end *end)
+{
+	return end->signal != 0 && (!end->complete ||
+	    end->outcome == WIRE_CANCELLED) ? RUN_SIGNAL + end->signal :
+	    CMD_FAILED;
+}
+
 void
 cp_say_start(const struct cp *cp, struct events *events)
 {

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "events.h"
+#include "run.h"
 #include "target.h"
 #include "wire.h"
 
@@ -51,6 +52,9 @@ int cp_file(const struct cp *cp, struct error *error);
  * it was.  As cp_file(); SIGPIPE is ignored from then on.
  */
 int cp_tree(const struct cp *cp, struct error *error);
+
+/* The exit status of a copy that failed: 128+N if signal N ended it. */
+int cp_failed(const struct run_end *end);
 
 /* The first event: which way, from where, to where. */
 void cp_say_start(const struct cp *cp, struct events *events);

@@ -469,14 +469,6 @@ check(const struct copy *c, const struct run_end *end, uint64_t bytes,
 	return 0;
 }
 
-static int
-status_of(const struct run_end *end)
-{
-	return end->signal != 0 && (!end->complete ||
-	    end->outcome == WIRE_CANCELLED) ? RUN_SIGNAL + end->signal :
-	    CMD_FAILED;
-}
-
 /* Both ends' hashes are the same, if they were asked for. */
 static int
 verify(struct copy *c, struct error *error)
@@ -578,7 +570,7 @@ upload(struct copy *c, struct error *error)
 		seal_digest_get(&c->digest, c->hash);
 	}
 	if (check(c, &end, end.in, error) < 0) {
-		status = status_of(&end);
+		status = cp_failed(&end);
 	} else if (verify(c, error) < 0) {
 		status = CMD_FAILED;
 	}
@@ -651,7 +643,7 @@ download(struct copy *c, struct error *error)
 	c->phase = HEAD;
 	carry(c, &msg, &end);
 	if (check(c, &end, end.out, error) < 0) {
-		status = status_of(&end);
+		status = cp_failed(&end);
 	} else if (settle(c, error) < 0) {
 		status = CMD_FAILED;
 	}

@@ -440,14 +440,6 @@ say_end(struct tree *t, int status, const struct error *error)
 }
 
 static int
-status_of(const struct run_end *end)
-{
-	return end->signal != 0 && (!end->complete ||
-	    end->outcome == WIRE_CANCELLED) ? RUN_SIGNAL + end->signal :
-	    CMD_FAILED;
-}
-
-static int
 finish(struct tree *t, const struct run_end *end, struct error *error)
 {
 	char line[160];
@@ -455,7 +447,7 @@ finish(struct tree *t, const struct run_end *end, struct error *error)
 	error->step = WIRE_STEP_NONE;
 	error->number = 0;
 	if (conclude(t, end, error) < 0) {
-		return status_of(end);
+		return cp_failed(end);
 	}
 	summarize(t, line, sizeof(line));
 	if (t->info.skipped > 0) {

@@ -326,7 +326,7 @@ def commands(table, place, ours, base):
         us.append(mine)
         ratios.append(mine / (rtt + spawn))
     raw.close()
-    table.add(f"{place.name}: exec true / floor", median(ratios), "x", 1.7,
+    table.add(f"{place.name}: exec true / floor", median(ratios), "x", 1.5,
               False, dict(us=median(us), floor_us=median(floors),
                           worst=max(ratios)))
     if other:

@@ -570,6 +570,23 @@ static const struct list_case list_cases[] = {
 };
 
 static void
+test_copy(void **state)
+{
+	char out[5] = "????";
+
+	(void)state;
+	assert_int_equal(wire_copy(out, sizeof(out), wire_string("abcd")), 0);
+	assert_string_equal(out, "abcd");
+	assert_int_equal(wire_copy(out, sizeof(out), wire_string("abcde")),
+	    -1);
+	assert_int_equal(wire_copy(out, sizeof(out),
+	    (struct wire_bytes){ (const uint8_t *)"a\0b", 3 }), -1);
+	assert_int_equal(wire_copy(out, sizeof(out),
+	    (struct wire_bytes){ NULL, 0 }), 0);
+	assert_string_equal(out, "");
+}
+
+static void
 test_list_abuse(void **state)
 {
 	/* An EXEC's fields around argv; the other lists are empty. */
@@ -707,6 +724,7 @@ main(void)
 		cmocka_unit_test(test_unknown_types),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_data_limit),
+		cmocka_unit_test(test_copy),
 		cmocka_unit_test(test_list_abuse),
 		cmocka_unit_test(test_list_items),
 		cmocka_unit_test(test_next),
