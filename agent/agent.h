@@ -4,10 +4,11 @@
  *
  * main.c reads argv, stub.c is the process that the transport started,
  * core.c the loop that talks to the host, attempt.c how descriptors for it
- * come.  A job: job.c (the core's side),
- * init.c (its own process), child.c (exec), tree.c (its descendants), user.c
- * (who it is), terminal.c, joblog.c (output that is kept).  worker.c starts the processes
- * that serve files (file.c), facts (probe.c) and lists.
+ * come.  A job: job.c (the core's side), init.c (its own process), child.c
+ * (exec), tree.c (its descendants), user.c (who it is), terminal.c (one that
+ * was handed over), joblog.c (output that is kept).  worker.c starts the
+ * processes that serve files (file.c, put.c, file_tree.c, fs.c), facts
+ * (probe.c) and lists.
  */
 #ifndef AGENT_H
 #define AGENT_H

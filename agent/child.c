@@ -226,13 +226,6 @@ child_spec(struct child_spec *spec, const struct wire_exec *exec,
 	return 0;
 }
 
-void
-child_spec_free(struct child_spec *spec)
-{
-	free(spec->block);
-	spec->block = NULL;
-}
-
 /* ---- after the fork --------------------------------------------------- */
 
 /* Some kernels lack the call. */

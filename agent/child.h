@@ -35,7 +35,6 @@ struct child_spec {
  */
 int child_spec(struct child_spec *spec, const struct wire_exec *exec,
     const struct agent_start *start, struct error *error);
-void child_spec_free(struct child_spec *spec);
 
 /* In the init: HOME, USER, LOGNAME and SHELL of a user, unless given. */
 void child_user_env(struct child_spec *spec, const struct user *user);

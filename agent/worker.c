@@ -21,7 +21,6 @@
 #include "tree.h"
 
 #define NOTE_MAX (sizeof(struct worker_note) + WIRE_INFO_MAX)
-#define TIDY_MS 1000u			/* for a worker's half file to go */
 #define TIDY_TREE_MS 60000u		/* for its half tree */
 
 struct worker {
@@ -155,7 +154,7 @@ on_cancel(struct session_request *req)
 	if (!w->cancelled && !w->exited) {
 		w->cancelled = true;
 		w->kill_at = clock_now() + (w->tidies ? TIDY_TREE_MS :
-		    TIDY_MS) * (uint64_t)CLOCK_MS;
+		    AGENT_TIDY_MS) * (uint64_t)CLOCK_MS;
 		tree_kill(w->pid, SIGTERM);
 	}
 }
