@@ -26,7 +26,7 @@ struct child_spec {
 	uint32_t umask;
 	int32_t nice;
 	struct wire_list limits;
-	void *block;			/* owned; holds all of the above */
+	void *block;			/* holds all of it, as long as the init lives */
 };
 
 /*
