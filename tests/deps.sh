@@ -11,6 +11,7 @@ packages() {
 	case $1 in
 	build)	echo gcc libc6-dev binutils make musl-tools libsodium-dev ;;
 	test)	echo python3 python3-pytest python3-pytest-timeout \
+			python3-pytest-xdist \
 			libcmocka-dev busybox-static \
 			debootstrap strace procps ;;
 	lint)	echo clang-tidy libcmocka-dev ;;

@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# run.sh: every test, one after the other; `make check` calls it.
+# run.sh: every test; `make check` calls it.  The files of a pytest suite run
+# several at a time (most tests wait), the tests of a file one by one.
 #
 # The last line is "N passed, N failed", and ", N skipped" where there were
 # any; the exit status is 0 only if none failed and some passed.
 # B: the build directory.  PYTHON: the one with pytest.  SANDMUX_LONG=1: the
-# full counts.  SUITES: only these directories of pytest suites.
+# full counts.  SUITES: only these directories of pytest suites.  JOBS: how
+# many files of a suite at a time; 1 more than there are processors.
 set -u
 cd "$(dirname "$0")/.." || exit
 B=${B:-build}
@@ -25,6 +27,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 passed=0 failed=0 skipped=0
 long=${SANDMUX_LONG:+10}
+JOBS=${JOBS:-$(($(nproc 2>/dev/null || echo 1) + 1))}
 
 # count WORD FILE: the sum of cmocka's "[  WORD  ] N test(s)" lines
 count() {
@@ -69,6 +72,7 @@ suite() {
 	rm -f "$work/junit.xml"
 	timeout -k 10 "$((1200 * ${long:-1}))" "$PYTHON" -m pytest -q -rsx \
 		-p no:cacheprovider -o "junit_family=xunit2" \
+		-n "$JOBS" --dist loadfile \
 		-o "timeout=$((180 * ${long:-1}))" \
 		--junitxml="$work/junit.xml" "$1" </dev/null
 	status=$?

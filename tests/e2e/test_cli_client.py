@@ -364,7 +364,8 @@ def test_hostile_controller(fresh, fake, name):
 @pytest.mark.parametrize("greeting", [
     b"", b"\0\0\0\0", b"\xff\xff\xff\xff", b"HTTP/1.1 400 Bad Request\r\n\r\n",
     f(b"\x21"), f(welcome()[:-1]), f(welcome() + b"x"), f(result(1)),
-    f(struct.pack(">BHHI", 32, 1, 1, 0) + f(b"x") + f(b"") + f(bytes(4)))])
+    f(struct.pack(">BHHI", 32, 1, 1, 0) + f(b"x") + f(b"") + f(bytes(4)))],
+    ids=range(9))
 def test_hostile_greeting(fresh, fake, greeting):
     """One that closes at once might be about to end: tried, within bounds."""
     fake(lambda hello, c: c.raw(greeting))

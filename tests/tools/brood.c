@@ -33,12 +33,14 @@
 
 #define LIFE_S 120
 /*
- * Generations of all chains, and how long each lives: some seconds of five
- * thousand new processes each.  Where nobody reaps them they are zombies, and
- * others need process numbers too.
+ * How long a generation lives: for the first ones of all chains some seconds
+ * of five thousand new processes each, then fifty a second of each chain.
+ * Where nobody reaps them they are zombies, and others need process numbers
+ * too.
  */
 #define GENERATIONS 20000
 #define PAUSE_NS 200000			/* times the number of chains */
+#define PAUSE_THEN_NS 20000000
 
 static const char *file;
 static time_t end;
@@ -88,11 +90,14 @@ on_term(int number)
 static void
 chain(int n)
 {
-	const struct timespec pause = { 0, n * PAUSE_NS };
+	struct timespec pause = { 0, n * PAUSE_NS };
 	pid_t pid;
 	int i;
 
-	for (i = 0; i < GENERATIONS / n && time(NULL) < end; i++) {
+	for (i = 0; time(NULL) < end; i++) {
+		if (i == GENERATIONS / n) {
+			pause.tv_nsec = PAUSE_THEN_NS;
+		}
 		nanosleep(&pause, NULL);
 		pid = fork();
 		if (pid > 0) {
