@@ -243,7 +243,8 @@ class Openshell:
                            f"exec '{self.cli}' \"$@\"\n")
         wrapper.chmod(0o755)
         env["PATH"] = f"{bins}:{env['PATH']}"
-        run("sh", ROOT / "tests/images.sh", "debian-baked",
+        # Not baked: BASE would find this tree's agent there.
+        run("sh", ROOT / "tests/images.sh", "debian",
             env=dict(os.environ, B=str(BUILD)))
         context = work / "openshell-image"
         context.mkdir()
@@ -251,7 +252,7 @@ class Openshell:
             shutil.copy(TOOLS / tool, context / tool)
         # The real one wants more in its image than the stand-in does.
         base = os.environ.get("OPENSHELL_IMAGE", "osbox:1") if self.real \
-            else "sandmux-test-debian-baked:1"
+            else "sandmux-test-debian:1"
         (context / "Dockerfile").write_text(
             f"FROM {base}\nUSER root\n"
             "RUN id sandbox 2>/dev/null || useradd -m -u 1000 -s /bin/bash sandbox && "
