@@ -821,12 +821,13 @@ advance(struct job *job, uint64_t now)
 	if (job->log != NULL) {
 		if (job->pipes.req != NULL && ((job->begun &&
 		    job->failure == NULL) || settled(job))) {
+			job->told = job->failure != NULL;
 			answer(job);
 			pipes_serve(&job->pipes, NULL);
 		}
 		job->finished = job->pipes.req == NULL && settled(job);
-		if (job->failure != NULL && job->finished) {
-			job_forget(job);	/* it was told already */
+		if (job->told && job->finished) {
+			job_forget(job);
 		}
 	} else if (job->pipes.req != NULL) {
 		if (settled(job) && pipes_dry(&job->pipes, now, &wake)) {

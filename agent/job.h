@@ -39,6 +39,7 @@ struct job {
 	bool stopping, alive, taken;	/* see job_stop(), take_over() */
 	bool reaped;			/* the init */
 	bool finished;			/* its result is final */
+	bool told;			/* a failed one's answer said so */
 	uint8_t outcome;		/* if not EXITED, why it was stopped */
 	int status;			/* of the leader */
 	uint32_t grace_ms;

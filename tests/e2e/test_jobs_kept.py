@@ -68,6 +68,18 @@ def test_a_failed_start_is_told_at_once(place):  # noqa: F811
     wait_for("its record goes", lambda: place.jobs.jobs() == {})
 
 
+def test_a_later_failure_is_kept(place):  # noqa: F811
+    """The answer said that it runs: what came then is for wait."""
+    job = place.jobs.sh("echo on; sleep 1; kill -9 $PPID; sleep 600",
+                        flags=DETACH).job
+    followed = place.jobs.attach(job, FOLLOW).wait()
+    assert (followed.outcome, followed.step_name, followed.stdout) == (
+        FAILED, "WAIT", b"on\n"), followed
+    waited = place.jobs.attach(job, WAIT).wait()
+    assert (waited.outcome, waited.step_name) == (FAILED, "WAIT"), waited
+    assert job not in place.jobs.jobs()
+
+
 def test_offsets_are_absolute(place):  # noqa: F811
     job = place.jobs.sh("echo 0123456789; echo abc >&2", flags=DETACH).job
     ended(place, job)
