@@ -279,6 +279,8 @@ uint64_t session_attachment(const struct session *session);
 
 /* The number expected next from the far end. */
 uint64_t session_expected(const struct session *session);
+/* Grows with every frame that arrived, here or (acknowledged) there. */
+uint64_t session_progress(const struct session *session);
 
 /*
  * A frame (without its number) arrived.  0, or -1 with *error: the far end

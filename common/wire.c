@@ -49,14 +49,16 @@ static const struct field ready_fields[] = {
 };
 static const struct field resume_fields[] = {
 	N(K_U64, resume, next), N(K_U32, resume, ping_ms),
-	N(K_U32, resume, dead_ms)
+	N(K_U32, resume, dead_ms), N(K_U32, resume, linger_ms)
 };
 static const struct field ack_fields[] = { N(K_U64, ack, next) };
 static const struct field ping_fields[] = { N(K_U64, ping, id) };
 static const struct field pong_fields[] = {
 	N(K_U64, pong, id), N(K_U8, pong, busy)
 };
-static const struct field close_fields[] = { N(K_U8, close, session) };
+static const struct field close_fields[] = {
+	N(K_U8, close, session), N(K_U32, close, park_s)
+};
 static const struct field terminal_fields[] = {
 	N(K_U32, terminal, error)
 };

@@ -164,8 +164,13 @@ enum wire_step {
 	WIRE_STEP_CHMOD = 29,
 	WIRE_STEP_CHOWN = 30,
 	WIRE_STEP_SYMLINK = 31,
-	WIRE_STEP_PARTIAL = 32		/* a kept partial file: in use, or of
+	WIRE_STEP_PARTIAL = 32,		/* a kept partial file: in use, or of
 					 * someone else */
+	/* As LINK: a lost link that did not heal, and why. */
+	WIRE_STEP_AGENT = 33,		/* nobody there has the session */
+	WIRE_STEP_SANDBOX = 34,		/* it is gone, or another by now */
+	WIRE_STEP_UNREACHABLE = 35,	/* whoever leads to it */
+	WIRE_STEP_LINGER = 36		/* the agent has waited long enough */
 };
 
 /* ---- messages ------------------------------------------------------- */
@@ -180,6 +185,8 @@ struct wire_ready {
 	struct wire_bytes pad;		/* zeros */
 };
 
+#define WIRE_PARK_EVER UINT32_MAX	/* CLOSE.park_s: until the sandbox ends */
+
 /* READY.unlinked: what became of an injected agent's file. */
 enum wire_unlinked {
 	WIRE_UNLINK_NOT_ASKED = 0,
@@ -191,6 +198,8 @@ struct wire_resume {
 	uint64_t next;			/* next frame number expected */
 	uint32_t ping_ms;		/* host to agent: keepalive; else 0 */
 	uint32_t dead_ms;
+	uint32_t linger_ms;		/* host to agent: the core's wait for
+					 * another link when it loses this */
 };
 
 struct wire_ack {
@@ -208,6 +217,7 @@ struct wire_pong {
 
 struct wire_close {
 	uint8_t session;		/* 1: the session ends, 0: the link */
+	uint32_t park_s;		/* with 0: the core's wait for another */
 };
 
 struct wire_terminal {

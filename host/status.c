@@ -71,6 +71,10 @@ link_json(struct json *json, const struct target_link *link)
 	json_i64(json, "pid", c->child.exited ? -1 : (int64_t)c->child.pid);
 	json_u64(json, "up_s", up ? seconds(c->up_at) : 0);
 	json_u64(json, "idle_s", seconds(link->idle_since));
+	json_u64(json, "link", link->number);
+	json_u64(json, "relinks", link->relink.healed);
+	json_u64(json, "lost_s", link->state == TARGET_LINK_RELINKING ?
+	    seconds(link->relink.since) : 0);
 	json_u64(json, "rtt_us", up && c->link != NULL ? link_rtt(c->link) :
 	    0);
 	json_string(json, "agent", agent_path(link));
@@ -136,6 +140,14 @@ link_text(const struct target_link *link, char *out, size_t cap, size_t used)
 		    "%s agent%s", (unsigned long long)seconds(c->up_at),
 		    (long)c->child.pid, source(link), link->new_agent ?
 		    ", new-agent" : "");
+	} else if (link->state == TARGET_LINK_RELINKING) {
+		used = quote_add(out, cap, used, ", for %llu s, %u attempts",
+		    (unsigned long long)seconds(link->relink.since),
+		    link->relink.attempts);
+	}
+	if (link->relink.healed > 0) {
+		used = quote_add(out, cap, used, ", linked again %llu times",
+		    (unsigned long long)link->relink.healed);
 	}
 	return quote_add(out, cap, used, "\n");
 }

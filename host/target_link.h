@@ -6,8 +6,10 @@
  * client's variables that select a target.  A link is found by an alias (the
  * target's name as one kind of client gives it), which is resolved once in
  * the link's life.  It starts with the first request, tries the agent in the
- * image, injects ours if that fails, and ends for good when it is lost: the
- * next request makes a new one, after the old child has been reaped.
+ * image and injects ours if that fails.  When its transport is lost it gets
+ * another one, with the same session; when that does not work it ends for
+ * good, and the next request makes a new one, after the old child has been
+ * reaped.
  */
 #ifndef TARGET_LINK_H
 #define TARGET_LINK_H
@@ -29,9 +31,31 @@ enum target_link_state {
 	TARGET_LINK_STARTING,	/* a child runs, no READY yet */
 	TARGET_LINK_INJECTING,
 	TARGET_LINK_UP,
+	TARGET_LINK_RELINKING,	/* the session goes on without a link */
+	TARGET_LINK_PARKED,	/* the same, until somebody wants one */
 	TARGET_LINK_CLOSING,	/* takes no request from here on */
 	TARGET_LINK_DYING,
 	TARGET_LINK_GONE
+};
+
+enum relink_phase {
+	RELINK_WAITING,		/* for next_at and the last child's end */
+	RELINK_INJECTING,
+	RELINK_DIALLING,	/* a stub is on its way to the core */
+	RELINK_LOOKING		/* what has become of the place? */
+};
+
+/* The way from one link of a session to the next. */
+struct relink {
+	enum relink_phase phase;
+	uint64_t since;			/* lost, and nothing moved since */
+	uint64_t lost_at, next_at, delay;
+	uint64_t progress;		/* session_progress() then */
+	uint64_t until;			/* PARKED: the core's end */
+	unsigned attempts;
+	uint64_t healed;		/* links after the first, in all */
+	bool reached;			/* the place is there, it says */
+	struct error cause, failure;	/* of the loss, of the last attempt */
 };
 
 struct target_link {
@@ -58,7 +82,12 @@ struct target_link {
 	bool removed;			/* it has done it */
 	uint64_t remove_by;
 	bool injected;
+	bool stays;			/* an agent cannot remove its file */
 	bool retreating;		/* from root to the image's user */
+	struct relink relink;
+	bool parking;			/* the core has yet to agree */
+	bool ending;			/* a link only to say CLOSE */
+	bool left;			/* see target_link_left() */
 	bool new_agent;			/* for every result of its session */
 	bool used;			/* the record on disk says so */
 	uint64_t begun, idle_since;

@@ -94,15 +94,14 @@ target_start_check_removal(struct target_link *link)
 
 /* ---- bring-up --------------------------------------------------------- */
 
-static void
-start(struct target_link *link)
+void
+target_start_spec(struct target_link *link, struct carrier_spec *spec)
 {
 	const struct controller_options *options = link->hub->options;
 	const struct transport_facts *facts = &link->place.facts;
 	bool baked = facts->agent[0] == '\0';
-	uint8_t random[LINK_SESSION / 2];
-	struct error error;
-	struct carrier_spec spec = {
+
+	*spec = (struct carrier_spec){
 		.transport = link->transport, .place = &link->place,
 		.agent = baked ? TRANSPORT_BAKED : facts->agent,
 		.hash = baked || (facts->flags & TRANSPORT_KEEP) != 0 ?
@@ -110,13 +109,24 @@ start(struct target_link *link)
 		.user = transport_default_user(&link->place),
 		.keep_home = (facts->flags & TRANSPORT_HOME_SET) != 0,
 		.session = link->session, .secret = link->secret,
-		.number = link->number = 1, .id = link->session_id,
+		.number = link->number, .id = link->session_id,
 		.ping_ms = options->ping_ms, .dead_ms = options->dead_ms,
-		.hello_ms = options->hello_ms
+		.hello_ms = options->hello_ms,
+		.linger_ms = options->linger_ms
 	};
+}
 
+static void
+start(struct target_link *link)
+{
+	uint8_t random[LINK_SESSION / 2];
+	struct carrier_spec spec;
+	struct error error;
+
+	link->number = 1;
 	seal_random(random, sizeof(random));
 	seal_hex(random, sizeof(random), link->session_id);
+	target_start_spec(link, &spec);
 	if (carrier_start(&link->carrier, &spec, &error) < 0) {
 		target_link_give_up(link, &error);
 		return;
@@ -139,8 +149,8 @@ target_start_ready(const struct target_link *link)
 	    link->state == TARGET_LINK_INJECTING));
 }
 
-static void
-begin_all(struct target_link *link)
+void
+target_start_begin_all(struct target_link *link)
 {
 	struct list *l, *next;
 
@@ -208,7 +218,7 @@ locate(struct target_link *link)
 	}
 	start(link);
 	if (target_start_ready(link)) {
-		begin_all(link);
+		target_start_begin_all(link);
 	}
 }
 
@@ -307,10 +317,11 @@ up(struct target_link *link)
 	    "agent ", link->place.facts.agent[0] != '\0' ?
 	    link->place.facts.agent : TRANSPORT_BAKED,
 	    link->new_agent ? ", new-agent" : "");
-	if (c->ready.unlinked == WIRE_UNLINK_FAILED) {
+	link->stays = c->ready.unlinked == WIRE_UNLINK_FAILED;
+	if (link->stays) {
 		target_start_remove(link);
 	}
-	begin_all(link);	/* those that only wait for the link */
+	target_start_begin_all(link);	/* those that only wait for the link */
 }
 
 /* No agent answered: put ours there, once, or say why that is no help. */

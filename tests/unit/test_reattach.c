@@ -322,7 +322,8 @@ failed_attempt(bool resume)
 {
 	struct rig_plan plan = large_plan();
 	struct world *w = world_new(3);
-	struct link_config config = { .session = w->rig->server };
+	struct link_config config = { .session = w->rig->server,
+	    .committed = &w->newest };
 	uint8_t noise[200];
 	int fds[2];
 	unsigned i;
@@ -383,7 +384,8 @@ stranger(void (*change)(struct world *, struct link_config *))
 	world_hang_up(w);
 	world_dial(w, &fd);
 	config = (struct link_config){ .session = w->rig->server,
-	    .secret = w->cs, .in = fd, .out = fd };
+	    .secret = w->cs, .in = fd, .out = fd,
+	    .committed = &w->newest };
 	world_words(&w->terms, &config.terms);
 	change(w, &config);
 	w->agents[w->links++] = link_new_agent(&config);
