@@ -54,7 +54,7 @@ struct relink {
 	uint64_t until;			/* PARKED: the core's end */
 	unsigned attempts;
 	uint64_t healed;		/* links after the first, in all */
-	bool reached;			/* the place is there, it says */
+	bool unreachable;		/* nobody could say what became of it */
 	struct error cause, failure;	/* of the loss, of the last attempt */
 };
 

@@ -56,7 +56,7 @@ note_loss(struct target_link *link, uint64_t now)
 	r->progress = progress;
 	r->next_at = now + r->delay;
 	r->lost_at = now;
-	r->reached = false;
+	r->unreachable = false;
 	r->phase = RELINK_WAITING;
 	r->failure = (struct error){ .step = WIRE_STEP_NONE };
 }
@@ -145,7 +145,8 @@ out_of_time(struct target_link *link)
 {
 	struct relink *r = &link->relink;
 
-	give_up(link, r->reached ? WIRE_STEP_LINGER : WIRE_STEP_UNREACHABLE,
+	give_up(link, r->unreachable ? WIRE_STEP_UNREACHABLE :
+	    WIRE_STEP_LINGER,
 	    r->failure.step != WIRE_STEP_NONE ? r->failure.text :
 	    r->cause.text);
 }
@@ -163,7 +164,6 @@ failed(struct target_link *link, const struct error *why)
 		target_start_remove(link);
 	}
 	if (link->transport->look == NULL) {
-		r->reached = true;
 		r->phase = RELINK_WAITING;
 	} else {
 		r->phase = RELINK_LOOKING;
@@ -253,7 +253,7 @@ looked(struct target_link *link)
 
 	link->starter.state = STARTER_IDLE;
 	r->phase = RELINK_WAITING;
-	r->reached = there;
+	r->unreachable = !there;
 	if (there) {
 		return;
 	}
