@@ -134,6 +134,25 @@ test_neither_for_the_other(void **state)
 	pair_free(&p);
 }
 
+/* The same attempt may as well take the session over. */
+static void
+test_or_the_session(void **state)
+{
+	struct pair p = pair_new(false, true);
+
+	(void)state;
+	pump(&p);
+	assert_int_equal(link_state(p.agent), LINK_UP);
+	assert_int_equal(link_state(p.host), LINK_UP);
+	assert_true(link_committed(p.agent));
+	assert_int_equal(p.world->newest, 7);
+	assert_int_not_equal(session_attachment(p.world->rig->server),
+	    p.attachment);
+	link_free(p.host);
+	link_free(p.agent);
+	world_free(p.world);
+}
+
 /* The host must not type before it has the answer. */
 static void
 test_more_than_a_terminal(void **state)
@@ -194,6 +213,7 @@ main(void)
 		cmocka_unit_test(test_handed_over),
 		cmocka_unit_test(test_not_given_up),
 		cmocka_unit_test(test_neither_for_the_other),
+		cmocka_unit_test(test_or_the_session),
 		cmocka_unit_test(test_more_than_a_terminal),
 		cmocka_unit_test(test_not_in_time),
 		cmocka_unit_test(test_changed_answer),
