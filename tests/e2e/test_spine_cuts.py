@@ -513,7 +513,9 @@ class Load:
         self.host, self.target = host, target
         self.log, self.file = target.path("log"), target.path("copy")
         self.data = random.Random(5).randbytes(3 * MIB)
-        target.sh(f"cat >{self.file}", data=self.data)
+        done = host.run("cp", "-", f"{target}:{self.file}",
+                        input=self.data)
+        assert done.status == 0, done
         self.over, self.failures, self.copies = False, [], 0
         self.talks = [Talk(host, target, self.log, i + 1)
                       for i in range(talks)]
@@ -542,7 +544,8 @@ class Load:
                                stdin=subprocess.PIPE)
         _, err = copy.communicate(self.data, timeout=LIMIT)
         assert copy.returncode == 0, err
-        assert self.target.sh(f"cat {path}") == self.data
+        done = self.host.run("cp", f"{self.target}:{path}", "-")
+        assert done.status == 0 and done.out == self.data, done
         self.copies += 1
 
     def down(self):

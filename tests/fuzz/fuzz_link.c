@@ -261,7 +261,12 @@ check_link(const struct end *e)
 	    WIRE_STEP_PROTOCOL) {
 		CHECK(link_stay(l) == 0);
 	}
-	CHECK(!link_committed(l) || l->role == SEAL_CORE);
+	CHECK(!link_committed(l) || (l->role == SEAL_CORE &&
+	    l->terms.number <= *l->committed));
+	/* A number commits once, and a later link has a higher one. */
+	CHECK(!link_committed(l) || e->old == NULL ||
+	    !link_committed(e->old) ||
+	    l->terms.number > e->old->terms.number);
 }
 
 static void
@@ -413,7 +418,7 @@ liar(struct world *w, struct input *in)
 		memcpy(plain + WIRE_NUMBER, bytes, len);
 	}
 	CHECK(secret != NULL && seal != NULL);
-	if (w->host.link != NULL && w->number == 1) {
+	if (w->host.link != NULL && w->host.link->terms.number == 1) {
 		link_format_hello(&w->host.link->terms, seal_public(seal),
 		    preamble);
 		link_bind(w->host.link, &b);
@@ -569,6 +574,9 @@ step(struct world *w, struct input *in)
 		}
 		return;
 	case 14:
+		if (op >> 5 == 7 && w->number > 1) {
+			w->number--;	/* the next link is no newer */
+		}
 		other(from, in, op >> 5);
 		return;
 	default:
