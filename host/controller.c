@@ -8,6 +8,7 @@
 #include "child.h"
 #include "clock.h"
 #include "daemon.h"
+#include "found.h"
 #include "hub.h"
 #include "listener.h"
 #include "log.h"
@@ -210,6 +211,10 @@ sweep(struct controller *c)
 			c->again = true;
 		}
 	}
+	if (hub->sessions_changed) {
+		hub->sessions_changed = false;
+		found_write(hub);
+	}
 }
 
 static bool
@@ -349,6 +354,7 @@ prepare(struct controller *c, struct error *error)
 		    options->log_path != NULL ? options->log_path : log);
 		return -1;
 	}
+	found_read(options->directory);
 	if (trust_open(&ignored) < 0) {
 		log_write(LOG_WARNING, "no records of sandboxes: %s",
 		    ignored.text);
@@ -373,6 +379,7 @@ end(struct controller *c)
 		target_link_kill(link);
 		target_link_free(link);
 	}
+	found_write(hub);
 	while (!list_empty(&hub->peers)) {
 		peer_free(LIST_OF(hub->peers.next, struct peer, link));
 	}

@@ -29,6 +29,7 @@ struct hub {
 	struct session_budget clients;
 	uint64_t started;		/* clock.h */
 	bool stopping;
+	bool sessions_changed;		/* one has begun or ended */
 	uint64_t requests, lost;	/* totals, for status */
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "found.h"
 #include "json.h"
 #include "quote.h"
 #include "target_link.h"
@@ -85,6 +86,9 @@ static void
 status_json(struct json *json, const struct hub *hub)
 {
 	const struct list *l;
+	const char *name;
+	uint64_t left;
+	unsigned i;
 
 	json_object(json, NULL);
 	json_string(json, "version", SANDMUX_VERSION);
@@ -100,6 +104,14 @@ status_json(struct json *json, const struct hub *hub)
 	for (l = hub->links.next; l != &hub->links; l = l->next) {
 		json_object(json, NULL);
 		link_json(json, LIST_OF(l, const struct target_link, link));
+		json_end_object(json);
+	}
+	json_end_array(json);
+	json_array(json, "left_behind");
+	for (i = 0; (name = found_target(i, &left)) != NULL; i++) {
+		json_object(json, NULL);
+		json_string(json, "target", name);
+		json_u64(json, "ends_in_s", left);
 		json_end_object(json);
 	}
 	json_end_array(json);
@@ -155,9 +167,12 @@ link_text(const struct target_link *link, char *out, size_t cap, size_t used)
 static char *
 status_plain(const struct hub *hub, size_t *len)
 {
-	size_t cap = 1024 + (size_t)hub->link_count * 512, used;
+	size_t cap = 1024 + (size_t)(hub->link_count + HUB_LINKS) * 512, used;
 	char *out = malloc(cap);
 	const struct list *l;
+	const char *name;
+	uint64_t left;
+	unsigned i;
 
 	if (out == NULL) {
 		return NULL;
@@ -170,6 +185,11 @@ status_plain(const struct hub *hub, size_t *len)
 	for (l = hub->links.next; l != &hub->links; l = l->next) {
 		used = link_text(LIST_OF(l, const struct target_link, link),
 		    out, cap, used);
+	}
+	for (i = 0; (name = found_target(i, &left)) != NULL; i++) {
+		used = quote_add(out, cap, used, "%s: left by a controller "
+		    "that was killed, its jobs end within %llu s\n", name,
+		    (unsigned long long)left);
 	}
 	*len = used;
 	return out;

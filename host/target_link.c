@@ -192,6 +192,7 @@ fail_all(struct target_link *link, const struct error *error)
 static void
 die(struct target_link *link, const struct error *error)
 {
+	link->hub->sessions_changed = true;
 	fail_all(link, error);
 	/* An injection ends by itself: only then is its file's name known. */
 	if (link->state != TARGET_LINK_INJECTING ||
@@ -423,6 +424,7 @@ target_link_close(struct target_link *link, const struct error *error)
 	fail_all(link, error);
 	carrier_close(&link->carrier, clock_now() +
 	    TARGET_LINK_CLOSE_MS * (uint64_t)CLOCK_MS);
+	link->hub->sessions_changed = true;
 	link->state = TARGET_LINK_CLOSING;
 }
 

@@ -311,6 +311,7 @@ up(struct target_link *link)
 		return;
 	}
 	link->state = TARGET_LINK_UP;
+	link->hub->sessions_changed = true;
 	log_write(LOG_NOTE, "%s: up after %llu ms, uid %u, %s%s%s", target_link_name(link),
 	    (unsigned long long)((c->up_at - link->begun) / CLOCK_MS),
 	    (unsigned)c->ready.uid, link->injected ? "agent injected as " :

@@ -303,6 +303,28 @@ def test_a_killed_controller(new_host, kind):  # noqa: F811
                      ) == b"old\n"
     wait_for("no file of ours", lambda: sorted(target.injected()) == before)
     is_new(host, target, session)
+    assert f"{target}: the controller before" in host.log()
+
+
+def test_the_next_controller_says_what_it_found(new_host):  # noqa: F811
+    host, mark = new_host(SHORT), marker()
+    job = host.start_job("local", mark)
+    assert (host.dir / "sessions").stat().st_mode & 0o777 == 0o600
+    for pid in host.controllers():
+        os.kill(pid, signal.SIGKILL)
+    assert job.wait(LIMIT) == 125
+    assert host.exec("local", "true").status == 0
+    left, = host.status()["left_behind"]
+    assert left["target"] == "local" and 0 <= left["ends_in_s"] <= 9
+    assert b"local: left by a controller that was killed" in host.run(
+        "status").out
+    wait_for("the jobs' end", lambda: not find(mark), ENDS)
+    wait_for("no more word of it", lambda: not host.status()["left_behind"])
+    # One that ends in good order leaves nothing to say.
+    assert host.run("stop").status == 0
+    assert not (host.dir / "sessions").exists()
+    assert host.exec("local", "true").status == 0
+    assert host.status()["left_behind"] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
