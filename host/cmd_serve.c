@@ -17,6 +17,7 @@
 static const char usage[] =
 "usage: sandmux serve [OPTION]...\n"
 "      --daemon          go to the background, return when it listens\n"
+"      --take-over PID   from that controller, with its sessions; 0: any\n"
 "      --dir DIR         runtime directory (else SANDMUX_DIR and so on)\n"
 "      --log FILE        log file (else `log` in DIR)\n"
 "      --log-level L     error, warning, note (default) or debug\n"
@@ -33,7 +34,7 @@ static const char usage[] =
 
 enum {
 	DAEMON = 256, DIR, LOG_FILE, LOG_LEVEL, IDLE, IDLE_EXIT, PARK, LINGER,
-	PING, DEAD, HELLO
+	PING, DEAD, HELLO, TAKE_OVER
 };
 
 #define SERVE_SECONDS_MAX 100000000u
@@ -43,6 +44,7 @@ enum {
 static const struct options_entry table[] = {
 	{ 'h', "help", OPTIONS_FLAG },
 	{ DAEMON, "daemon", OPTIONS_FLAG },
+	{ TAKE_OVER, "take-over", OPTIONS_VALUE },
 	{ DIR, "dir", OPTIONS_VALUE },
 	{ LOG_FILE, "log", OPTIONS_VALUE },
 	{ LOG_LEVEL, "log-level", OPTIONS_VALUE },
@@ -118,6 +120,14 @@ take_option(struct serve *s, int id, const char *value, struct error *error)
 		return 0;
 	case DAEMON:
 		o->daemon = true;
+		return 0;
+	case TAKE_OVER:
+		if (options_number(value, "--take-over", INT_MAX, &number,
+		    error) < 0) {
+			return -1;
+		}
+		o->take_over = true;
+		o->take_from = (pid_t)number;
 		return 0;
 	case DIR:
 		s->dir = value;

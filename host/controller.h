@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "log.h"
 
@@ -32,6 +33,8 @@ struct controller_options {
 	uint32_t ping_ms, dead_ms;	/* keepalive, 0: link.h's */
 	uint32_t hello_ms;		/* start to hello, 0: link.h's */
 	int ready_fd;			/* owned from now on; -1: none */
+	bool take_over;			/* from the controller that is there */
+	pid_t take_from;		/* with it: this one alone, 0: any */
 	bool daemon;			/* fork, setsid, cwd /, no stdio */
 };
 

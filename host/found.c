@@ -121,6 +121,9 @@ found_write(const struct hub *hub)
 	struct error ignored;
 	int fd, ok;
 
+	if (hub->handed_over) {
+		return;			/* another's file by now */
+	}
 	if (paths_join(path, sizeof(path), hub->options->directory,
 	    PATHS_SESSIONS, &ignored) < 0) {
 		return;

@@ -101,7 +101,7 @@ target_link_renew(struct target_link *link)
 	return link->session == NULL || link->secret == NULL ? -1 : 0;
 }
 
-static struct target_link *
+struct target_link *
 target_link_new(struct peer *peer)
 {
 	struct target_link *link = calloc(1, sizeof(*link));

@@ -85,6 +85,7 @@ struct target_link {
 	bool stays;			/* an agent cannot remove its file */
 	bool retreating;		/* from root to the image's user */
 	struct relink relink;
+	bool adopted;			/* its facts.id is to be found again */
 	bool parking;			/* the core has yet to agree */
 	bool ending;			/* a link only to say CLOSE */
 	bool left;			/* see target_link_left() */
@@ -115,6 +116,20 @@ bool target_link_left(const struct target_link *link);
 
 /* Give memory back if nothing moved since the last call; true: call again. */
 bool target_link_trim(struct target_link *link);
+
+/*
+ * A session that another controller can go on with: as LIVE, whose strings
+ * are borrowed but for env's, until target_link_undescribe(); then it is no
+ * longer ours.
+ */
+bool target_link_can_go(const struct target_link *link);
+void target_link_describe(struct target_link *link, struct wire_live *live,
+    uint8_t secret[SEAL_KEY]);
+void target_link_undescribe(struct wire_live *live);
+void target_link_let_go(struct target_link *link);
+/* Another controller's: 0, or -1 with *error. */
+int target_link_adopt(struct hub *hub, const struct wire_live *live,
+    struct error *error);
 
 /* Close in good order, for the reason that requests under way are told. */
 void target_link_close(struct target_link *link, const struct error *error);

@@ -37,6 +37,9 @@ bool target_link_prized(const struct target_link *link);
 void target_link_abandon(struct target_link *link,
     const struct error *error);
 
+/* A link of what this peer wants, in state RESOLVING; NULL with errno. */
+struct target_link *target_link_new(struct peer *peer);
+
 /* target_start.c */
 
 /* What its number and agent make of an attempt at a link. */

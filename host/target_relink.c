@@ -17,6 +17,7 @@
 #include "target_link_private.h"
 
 #define DELAY_FIRST (100u * CLOCK_MS)
+#define DELAY_QUICK (1000u * CLOCK_MS)	/* at most, after a link that worked */
 #define DELAY_MOST (5000u * CLOCK_MS)
 #define STEADY (10000u * CLOCK_MS)	/* a link that lived so long is good */
 
@@ -39,18 +40,32 @@ give_up_at(const struct target_link *link)
 
 /* ---- the beginning -------------------------------------------------------- */
 
-/* A link that moves nothing before it dies is no new start. */
+static uint64_t
+longer(uint64_t delay, uint64_t most)
+{
+	return delay == 0 ? DELAY_FIRST : delay * 2 < most ? delay * 2 : most;
+}
+
+/*
+ * A link that moves nothing before it dies is no new start; one that does,
+ * over and over, may be somebody's doing and must not keep us busy.
+ */
 static void
 note_loss(struct target_link *link, uint64_t now)
 {
 	struct relink *r = &link->relink;
 	uint64_t progress = session_progress(link->session);
+	bool moved = progress != r->progress;
 	bool steady = link->carrier.up_at != 0 &&
 	    now - link->carrier.up_at >= STEADY;
 
-	if (r->since == 0 || steady || progress != r->progress) {
-		r->since = now;
+	if (r->since == 0 || steady) {
 		r->delay = 0;
+	} else {
+		r->delay = longer(r->delay, moved ? DELAY_QUICK : DELAY_MOST);
+	}
+	if (r->since == 0 || steady || moved) {
+		r->since = now;
 		r->attempts = 0;
 	}
 	r->progress = progress;
@@ -170,8 +185,7 @@ failed(struct target_link *link, const struct error *why)
 		starter_begin(&link->starter, STARTER_LOOK, link->transport,
 		    &link->place);
 	}
-	r->delay = r->delay == 0 ? DELAY_FIRST : r->delay * 2 < DELAY_MOST ?
-	    r->delay * 2 : DELAY_MOST;
+	r->delay = longer(r->delay, DELAY_MOST);
 	r->next_at = clock_now() + r->delay;
 }
 

@@ -176,6 +176,24 @@ twin(struct target_link *link)
 	return NULL;
 }
 
+/* One that may turn out to be it was handed over and is being looked up. */
+static bool
+adoption(const struct target_link *link)
+{
+	const struct list *l;
+
+	for (l = link->hub->links.next; l != &link->hub->links; l = l->next) {
+		const struct target_link *other = LIST_OF(l,
+		    const struct target_link, link);
+
+		if (other->adopted && other->transport == link->transport &&
+		    other->state == TARGET_LINK_RESOLVING) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* It turned out to be one that we have: its requests move over. */
 static void
 merge(struct target_link *link, struct target_link *into)
@@ -200,9 +218,12 @@ locate(struct target_link *link)
 	struct target_link *other = twin(link);
 	struct error error;
 
-	if (other != NULL && target_link_takes(other) &&
-	    link->state == TARGET_LINK_RESOLVING) {
+	if (other != NULL && target_link_takes(other)) {
 		merge(link, other);
+		return;
+	}
+	if (other == NULL && adoption(link)) {
+		link->state = TARGET_LINK_BLOCKED;
 		return;
 	}
 	if (other != NULL && other->state >= TARGET_LINK_CLOSING) {
@@ -222,17 +243,47 @@ locate(struct target_link *link)
 	}
 }
 
+/* The place of a session that another controller had. */
+static void
+found_again(struct target_link *link, const char *id)
+{
+	struct error error;
+
+	link->adopted = false;
+	link->hub->sessions_changed = true;
+	if (strcmp(id, link->place.facts.id) != 0) {
+		error_set(&error, WIRE_STEP_SANDBOX, 0, "%s: it is another "
+		    "by now", target_link_name(link));
+		target_link_log(link, LOG_ERROR, "", &error);
+		target_link_abandon(link, &error);
+		return;
+	}
+	if (link->relink.until != 0) {
+		link->state = TARGET_LINK_PARKED;
+		return;
+	}
+	error_set(&error, WIRE_STEP_LINK, 0, "%s: another controller had it",
+	    target_link_name(link));
+	target_relink_lost(link, &error);
+}
+
 static void
 resolved(struct target_link *link)
 {
 	struct transport_facts *facts = &link->place.facts;
 	bool shared = (link->transport->traits & TRANSPORT_SHARED_UID) != 0;
+	char id[TRANSPORT_ID_MAX];
 
+	memcpy(id, facts->id, sizeof(id));
 	*facts = link->starter.answer.facts;
 	if (link->transport->learn != NULL) {
 		link->transport->learn(facts);
 	}
 	identify(link);
+	if (link->adopted) {
+		found_again(link, id);
+		return;
+	}
 	link->place.as_image =
 	    (link->transport->traits & TRANSPORT_ROOT) == 0 ||
 	    (facts->flags & TRANSPORT_FORCE_IMAGE) != 0;
