@@ -514,7 +514,7 @@ test_limits(void **state)
 		limit_of(&places[i]);
 		seen++;
 	}
-	assert_int_equal(seen, 45);
+	assert_int_equal(seen, 50);
 }
 
 static void
