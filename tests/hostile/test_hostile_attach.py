@@ -294,8 +294,10 @@ def try_once(agent, kind, rng):
 
 def test_ten_thousand_strangers(agent):
     rng = random.Random(1)
-    job = [p for p in agent.job(2) if b"300" in
-           open(f"/proc/{p}/cmdline", "rb").read().split(b"\0")]
+    agent.job(2)
+    job = wait_for(lambda: [
+        p for p in agent.sleepers(1) if b"300" in
+        open(f"/proc/{p}/cmdline", "rb").read().split(b"\0")])
     assert job
     before = settled(agent)
     for i in range(10000):

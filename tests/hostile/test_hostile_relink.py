@@ -126,6 +126,13 @@ class Told:
         assert (result["in"], result["out"]) == (self.given, len(self.got))
 
 
+def over(host):
+    """Its link ends, whatever it says before."""
+    with pytest.raises(sealed.Dead):
+        while True:
+            host.receive()
+
+
 def works(host, request):
     done = host.run(request, ["echo", "still"])
     assert (done["outcome"], done["code"], done[2]) == (0, 0, b"still\n")
@@ -241,8 +248,7 @@ def test_what_does_not_open_breaks_the_link_alone(begin, further, what):
     agent = begin()
     jobs = sleepers(agent)
     agent.host.raw(what)
-    with pytest.raises(sealed.Dead):
-        agent.host.receive()
+    over(agent.host)
     one = further(agent, 2)
     one.host.resume(agent.host)
     works(one.host, 2)
@@ -308,8 +314,7 @@ def test_the_cores_resume_is_lost(begin, further):
     one.host.go_on(agent.host)
     one.host.begin(linger_ms=LINGER)
     # Link 1 is over; what link 2 said is never read.
-    with pytest.raises(sealed.Dead):
-        agent.host.receive()
+    over(agent.host)
     other = further(agent, 3)
     other.host.resume(agent.host)
     assert dropped(one)
@@ -329,9 +334,7 @@ def test_the_newest_wins_while_both_live(begin, further):
         told.say(last, b"w%d" % link)
         one.host.resume(last)
         told.until(one.host, b"%d w%d" % (link - 1, link))
-        with pytest.raises((sealed.Dead, BrokenPipeError)):
-            while True:
-                last.receive()
+        over(last)
         last = one.host
     told.end(last)
 
@@ -444,8 +447,7 @@ def test_the_core_dies(begin, further):
     one.host.resume(agent.host)
     os.kill(agent.pids[1], signal.SIGKILL)
     assert dropped(one)
-    with pytest.raises(sealed.Dead):
-        one.host.receive()
+    over(one.host)
     assert agent.process.wait(10) != 0
     other = further(agent, 3, meet=False)
     assert other.process.wait(10) == NO_SESSION
@@ -523,8 +525,7 @@ def test_parked(begin, further):
     agent.host.frame(sealed.close_frame(0, 2 ** 32 - 1))
     answer = agent.host.wanted(sealed.CLOSE)
     assert answer == sealed.close_frame(0)
-    with pytest.raises(sealed.Dead):
-        agent.host.receive()
+    over(agent.host)
     cut(agent)
     time.sleep(1.5)
     assert agent.process.poll() is None
