@@ -62,8 +62,6 @@ static const struct key {
 	{ "created", NUMBER, ONLY_RECORD, AT(created) },
 	{ "container", TEXT, ONLY_RECORD, AT(container) },
 	{ "directory", TEXT, ONLY_RECORD, AT(directory) },
-	{ "device", NUMBER, ONLY_RECORD, AT(device) },
-	{ "inode", NUMBER, ONLY_RECORD, AT(inode) },
 	{ "select", ENV, ONLY_RECORD, AT(select) }
 };
 

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "child.h"
 #include "client.h"
 #include "clock.h"
 #include "env.h"
@@ -30,7 +29,7 @@ lifecycle_init(struct lifecycle *life, struct error *error)
 		error_set(error, WIRE_STEP_START, 0, "libsodium");
 		return -1;
 	}
-	child_init();
+	/* No child_init(): a controller that is started has our umask. */
 	return record_open(&life->store, getenv("XDG_STATE_HOME"),
 	    getenv("HOME"), error) < 0 || record_owner(&life->store,
 	    life->owner, error) < 0 || trust_open(error) < 0 ? -1 : 0;

@@ -70,12 +70,13 @@ take_sandbox(struct peer *peer)
 		return -1;
 	}
 	peer->sandbox = s;
+	/* Also for STOP of one that is being removed. */
+	snprintf(target->scheme, sizeof(target->scheme), "%s", s->transport);
 	if (s->state == SANDBOX_REMOVING) {
 		error_set(&peer->error, WIRE_STEP_TARGET, 0, "%s is "
 		    "being removed", target->name);
 		return -1;
 	}
-	snprintf(target->scheme, sizeof(target->scheme), "%s", s->transport);
 	peer->transport = transport_find(s->transport);
 	return env_replace(&peer->env, peer->transport->life->select,
 	    items_list(&s->select), &peer->error);

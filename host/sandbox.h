@@ -59,7 +59,6 @@ struct sandbox {
 	uint64_t created;		/* seconds since 1970 */
 	char *container;		/* its id; NULL: not known, or none */
 	char *directory;		/* of a local one */
-	uint64_t device, inode;		/* that directory's */
 	struct items select;		/* K=V: its transport's, as at `up` */
 };
 
