@@ -27,6 +27,8 @@ static const char usage[] =
 #define SAID_MAX 65536u			/* kept of a step's stdout */
 #define SECRET 32u			/* random bytes that go there and back */
 
+#define ME ((char *)"sandmux")
+
 enum { BASE = 256 };
 
 static const struct options_entry table[] = {
@@ -38,7 +40,7 @@ static const struct options_entry table[] = {
 
 struct smoke {
 	char name[64], transport[32];	/* of the first sandbox */
-	char **names;			/* argv of down: all of them */
+	char **names;			/* argv: two words, then all of them */
 	int count;
 	char secret[2 * SECRET + 2];	/* what the file holds */
 	char file[32];			/* what it is called there */
@@ -49,10 +51,9 @@ struct smoke {
 
 static struct smoke smoke;		/* the process does one thing */
 
-/* One subcommand in a process of its own; its exit status. */
+/* One subcommand as anybody would run it; its exit status. */
 static int
-step(struct smoke *s, int (*run)(int argc, char **argv), int argc,
-    char **argv)
+step(struct smoke *s, char **argv)
 {
 	int fds[2], status = 0;
 	ssize_t n = 1;
@@ -66,9 +67,8 @@ step(struct smoke *s, int (*run)(int argc, char **argv), int argc,
 	}
 	if (pid == 0) {
 		dup2(fds[1], STDOUT_FILENO);
-		status = run(argc, argv);
-		fflush(stdout);
-		_exit(status);
+		execv("/proc/self/exe", argv);
+		_exit(CMD_FAILED);
 	}
 	close(fds[1]);
 	while (n > 0 || (n < 0 && errno == EINTR)) {
@@ -116,21 +116,21 @@ take_name(void *ctx, const char *path, const char *value, size_t len)
 	if (s->name[0] == '\0') {
 		snprintf(s->name, sizeof(s->name), "%.*s", (int)len, value);
 	}
-	grown = realloc(s->names, ((size_t)s->count + 3) * sizeof(*grown));
+	grown = realloc(s->names, ((size_t)s->count + 4) * sizeof(*grown));
 	if (grown != NULL) {
 		s->names = grown;
-		grown[++s->count] = strndup(value, len);
-		grown[s->count + 1] = NULL;
+		grown[s->count++ + 2] = strndup(value, len);
+		grown[s->count + 2] = NULL;
 	}
 }
 
 static int
 make(struct smoke *s, const char *file, const char *base)
 {
-	char *argv[8] = { (char *)"up", (char *)"--json" };
+	char *argv[9] = { ME, (char *)"up", (char *)"--json" };
 	uint64_t since = clock_now();
 	char more[128];
-	int argc = 2, status;
+	int argc = 3, status;
 
 	if (file != NULL) {
 		argv[argc++] = (char *)"-f";
@@ -140,7 +140,7 @@ make(struct smoke *s, const char *file, const char *base)
 		argv[argc++] = (char *)"--base";
 		argv[argc++] = (char *)base;
 	}
-	status = step(s, cmd_up, argc, argv);
+	status = step(s, argv);
 	if (status == 0 && (text_json(s->said, strcspn(s->said, "\n"),
 	    take_name, s) < 0 || s->names == NULL)) {
 		status = CMD_FAILED;
@@ -154,11 +154,11 @@ static int
 write_file(struct smoke *s)
 {
 	char to[128];
-	char *argv[] = { (char *)"cp", s->local, to, NULL };
+	char *argv[] = { ME, (char *)"cp", s->local, to, NULL };
 	uint64_t since = clock_now();
 
 	snprintf(to, sizeof(to), "%s:%s", s->name, s->file);
-	return tell(since, step(s, cmd_cp, 3, argv), "write a file",
+	return tell(since, step(s, argv), "write a file",
 	    s->file);
 }
 
@@ -173,10 +173,10 @@ compare(const struct smoke *s)
 static int
 run_command(struct smoke *s)
 {
-	char *argv[] = { (char *)"exec", s->name, (char *)"--",
+	char *argv[] = { ME, (char *)"exec", s->name, (char *)"--",
 	    (char *)"cat", s->file, NULL };
 	uint64_t since = clock_now();
-	int status = step(s, cmd_exec, 5, argv);
+	int status = step(s, argv);
 
 	if (status == RUN_NOT_FOUND) {
 		return tell(since, 0, "run a command",
@@ -192,12 +192,12 @@ static int
 read_file(struct smoke *s)
 {
 	char from[128];
-	char *argv[] = { (char *)"cp", from, (char *)"-", NULL };
+	char *argv[] = { ME, (char *)"cp", from, (char *)"-", NULL };
 	uint64_t since = clock_now();
 	int status;
 
 	snprintf(from, sizeof(from), "%s:%s", s->name, s->file);
-	status = step(s, cmd_cp, 3, argv);
+	status = step(s, argv);
 	if (status == 0) {
 		status = compare(s);
 	}
@@ -210,8 +210,9 @@ remove_all(struct smoke *s)
 	uint64_t since = clock_now();
 	int status;
 
-	s->names[0] = (char *)"down";
-	status = step(s, cmd_down, s->count + 1, s->names);
+	s->names[0] = ME;
+	s->names[1] = (char *)"down";
+	status = step(s, s->names);
 	return tell(since, status, "remove the sandbox", "");
 }
 
