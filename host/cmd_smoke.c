@@ -276,9 +276,8 @@ cmd_smoke(int argc, char **argv)
 	interrupt_init();
 	status = make(&smoke, file, base);
 	if (smoke.names != NULL) {
-		if (status == 0 && ((status = write_file(&smoke)) != 0 ||
-		    (status = run_command(&smoke)) != 0 ||
-		    (status = read_file(&smoke)) != 0)) {
+		if (status == 0 && (write_file(&smoke) != 0 ||
+		    run_command(&smoke) != 0 || read_file(&smoke) != 0)) {
 			status = CMD_FAILED;
 		}
 		if (remove_all(&smoke) != 0) {

@@ -182,7 +182,8 @@ at(const struct reading *d, const char *name)
 	return d->at[find(name)];
 }
 
-static int
+/* The one that the sandbox is made by; NULL with the error. */
+static const struct transport *
 transport(struct reading *d)
 {
 	const struct yamltree_node *node = at(d, "transport");
@@ -193,23 +194,23 @@ transport(struct reading *d)
 
 	if (node != NULL && config_text(&d->r, node, "transport",
 	    &s->transport) < 0) {
-		return -1;
+		return NULL;
 	}
 	for (i = 0; (t = transport_at(i)) != NULL; i++) {
 		if (t->life == NULL) {
 			continue;
 		}
 		if (strcmp(t->scheme, s->transport) == 0) {
-			d->transport = t;
-			return 0;
+			return t;
 		}
 		used = quote_add(all, sizeof(all), used, "%s%s",
 		    used > 0 ? ", " : "", t->scheme);
 	}
 	quote_text(shown, sizeof(shown), s->transport);
-	return yamltree_error(d->r.tree, node, d->r.error, "transport \"%s\" "
-	    "is none by which this version makes sandboxes; there are %s",
-	    shown, all);
+	yamltree_say(d->r.tree, node, d->r.error, "transport \"%s\" is "
+	    "none by which this version makes sandboxes; there are %s", shown,
+	    all);
+	return NULL;
 }
 
 static bool
@@ -283,7 +284,7 @@ workdir(struct reading *d)
 	bool own = (d->transport->traits & TRANSPORT_OWN_DIR) != 0;
 	const char *inside;
 
-	if (node == NULL || d->kind == CONFIG_RECORD) {
+	if (node == NULL || s->workdir == NULL || d->kind == CONFIG_RECORD) {
 		return s->workdir == NULL && d->kind != CONFIG_RECORD ?
 		    sandbox_set(&s->workdir, d->transport->life->workdir) : 0;
 	}
@@ -409,7 +410,12 @@ build(struct reading *d, struct config *config, const char *key)
 	}
 	config->sandboxes[config->count++] = s;
 	d->r.sandbox = s;
-	if (defaults(d, key) < 0 || transport(d) < 0) {
+	if (defaults(d, key) < 0) {
+		return yamltree_error(d->r.tree, NULL, d->r.error,
+		    "out of memory");
+	}
+	d->transport = transport(d);
+	if (d->transport == NULL) {
 		return -1;
 	}
 	for (i = 0; i < COUNT && rc == 0; i++) {

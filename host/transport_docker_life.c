@@ -58,6 +58,25 @@ finish(struct transport_place *place, struct runcmd *cmd,
 	return 0;
 }
 
+/* Which line of the Dockerfile it was, if the builder has told. */
+static void
+name_step(const struct runcmd *cmd, struct error *error)
+{
+	size_t used = strlen(error->text);
+	const char *at, *step = NULL;
+
+	for (at = cmd->out; at != NULL && *at != '\0';
+	    at = strchr(at, '\n') == NULL ? NULL : strchr(at, '\n') + 1) {
+		if (strncmp(at, "Step ", 5) == 0) {
+			step = at;
+		}
+	}
+	if (step != NULL) {
+		snprintf(error->text + used, sizeof(error->text) - used,
+		    ", at \"%.*s\"", (int)strcspn(step, "\r\n"), step);
+	}
+}
+
 int
 transport_build(struct transport_place *place, uint64_t deadline,
     struct error *error)
@@ -74,6 +93,9 @@ transport_build(struct transport_place *place, uint64_t deadline,
 		argv_add(&argv, s->image);
 		argv_add(&argv, s->build);
 		rc = finish(place, cmd, &argv, deadline, error);
+		if (rc < 0) {
+			name_step(cmd, error);
+		}
 	}
 	free(cmd);
 	return rc;

@@ -50,8 +50,8 @@ say(const char *name, unsigned line, unsigned column, struct error *error,
 	return -1;
 }
 
-int
-yamltree_error(const struct yamltree *tree,
+void
+yamltree_say(const struct yamltree *tree,
     const struct yamltree_node *node, struct error *error,
     const char *format, ...)
 {
@@ -61,7 +61,7 @@ yamltree_error(const struct yamltree *tree,
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
-	return say(tree->name, node == NULL ? 1 : node->line,
+	say(tree->name, node == NULL ? 1 : node->line,
 	    node == NULL ? 1 : node->column, error, text);
 }
 
@@ -426,9 +426,20 @@ value(struct loader *l)
 }
 
 static int
+advance(struct loader *l, unsigned events)
+{
+	while (events-- > 0) {
+		if (next(l) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int
 document(struct loader *l)
 {
-	if (next(l) < 0 || next(l) < 0) {	/* the stream, its start */
+	if (advance(l, 2) < 0) {	/* the stream's start, the document's */
 		return -1;
 	}
 	if (l->event.type == YAML_STREAM_END_EVENT) {
@@ -438,7 +449,7 @@ document(struct loader *l)
 		return -1;
 	}
 	l->tree->root = value(l);
-	if (l->tree->root == NULL || next(l) < 0 || next(l) < 0) {
+	if (l->tree->root == NULL || advance(l, 2) < 0) {
 		return -1;
 	}
 	return l->event.type == YAML_STREAM_END_EVENT ? 0 :

@@ -57,7 +57,8 @@ int yamltree_load(struct yamltree *tree, const char *name, const char *data,
 void yamltree_free(struct yamltree *tree);
 
 /* Fill *error with the position of node (NULL: 1:1) and a text; -1. */
-int yamltree_error(const struct yamltree *tree,
+#define yamltree_error(...) (yamltree_say(__VA_ARGS__), -1)
+void yamltree_say(const struct yamltree *tree,
     const struct yamltree_node *node, struct error *error,
     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
