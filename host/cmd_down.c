@@ -228,5 +228,6 @@ cmd_cleanup(int argc, char **argv)
 	removal.entries = survey.entries;
 	number = remove_all(&removal, survey.count);
 	survey_free(&survey);
+	record_sweep(&removal.life.store);
 	return report(&removal, number);
 }

@@ -333,8 +333,9 @@ names(struct reading *d)
 		    "agent_name is a file's name of letters, digits and . _ "
 		    "-, at most 64");
 	}
-	if (node != NULL && d->r.sandbox->agent_mode ==
-	    SANDBOX_AGENT_NEVER) {
+	/* In a record the file that was put there is simply there. */
+	if (node != NULL && d->kind != CONFIG_RECORD &&
+	    d->r.sandbox->agent_mode == SANDBOX_AGENT_NEVER) {
 		return yamltree_error(d->r.tree, node, d->r.error,
 		    "agent_name names an agent that is put there, and agent "
 		    "says that none is");

@@ -65,6 +65,7 @@ static int
 word(struct config_reader *r, const struct yamltree_node *node,
     const char *key, const char **out)
 {
+	*out = "";
 	if (node->kind != YAMLTREE_TEXT && node->kind != YAMLTREE_NUMBER) {
 		return config_wrong(r, node, key, "text");
 	}
@@ -111,7 +112,7 @@ config_list(struct config_reader *r, const struct yamltree_node *node,
     const char *key, struct items *to)
 {
 	const struct yamltree_node *item;
-	const char *text = "";
+	const char *text;
 
 	if (is_list(r, node, key) < 0) {
 		return -1;

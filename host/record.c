@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 
 #define DIRECTORY "sandboxes"
 #define OWNER ".owner"			/* dots: no sandbox is called so */
+#define NEW ".new."			/* and the writer's process */
 #define LOCK ".lock"
 #define RECORD_PATH (PATHS_MAX + 64)
 
@@ -70,7 +72,7 @@ put(const struct record_store *store, const char *path, const char *text,
 	char temp[RECORD_PATH];
 	int fd, rc = -1, saved;
 
-	snprintf(temp, sizeof(temp), "%s/.new.%ld", store->directory,
+	snprintf(temp, sizeof(temp), "%s/" NEW "%ld", store->directory,
 	    (long)getpid());
 	unlink(temp);
 	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -316,4 +318,46 @@ record_unlock(const struct record_store *store, const char *name, int fd)
 	path_of(store, name, LOCK, path);
 	unlink(path);
 	close(fd);
+}
+
+/* A lock's file that nobody holds. */
+static void
+sweep_lock(const struct record_store *store, const char *file)
+{
+	char name[TARGET_SANDBOX_MAX + 1];
+	size_t len = strlen(file) - strlen(LOCK);
+	struct error ignored;
+
+	if (target_sandbox_name(file, len)) {
+		memcpy(name, file, len);
+		name[len] = '\0';
+		record_unlock(store, name, record_lock(store, name,
+		    &ignored));
+	}
+}
+
+void
+record_sweep(const struct record_store *store)
+{
+	DIR *d = opendir(store->directory);
+	struct dirent *entry;
+	size_t len;
+	long pid;
+
+	while (d != NULL && (entry = readdir(d)) != NULL) {
+		len = strlen(entry->d_name);
+		if (len > strlen(LOCK) && strcmp(entry->d_name + len -
+		    strlen(LOCK), LOCK) == 0) {
+			sweep_lock(store, entry->d_name);
+		} else if (strncmp(entry->d_name, NEW, strlen(NEW)) == 0) {
+			pid = strtol(entry->d_name + strlen(NEW), NULL, 10);
+			if (pid > 0 && kill((pid_t)pid, 0) < 0 &&
+			    errno == ESRCH) {
+				unlinkat(dirfd(d), entry->d_name, 0);
+			}
+		}
+	}
+	if (d != NULL) {
+		closedir(d);
+	}
 }

@@ -53,6 +53,9 @@ int record_remove(const struct record_store *store, const char *name,
 char **record_names(const struct record_store *store, struct error *error);
 void record_free_names(char **names);
 
+/* Remove what processes that were killed have left beside the records. */
+void record_sweep(const struct record_store *store);
+
 /*
  * Be the only one who makes or removes it: a descriptor (CLOEXEC) for
  * record_unlock(), or -1 with *error, whose number is EWOULDBLOCK if another

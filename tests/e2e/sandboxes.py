@@ -94,15 +94,18 @@ class Sandboxes(Host):
 
 class Between:
     """A directory for PATH with docker and openshell in it.  Each call is
-    counted; the one that `at` names is slow, or kills `up`."""
+    counted, but for the controller's; the one that `at` names is slow, or
+    kills `up`."""
 
     SCRIPT = """#!/bin/sh
     dir=%s
     case " $* " in *" --help "*) exec %s "$@" ;; esac
+    up=$(cut -d ' ' -f 4 /proc/$PPID/stat)
+    case $(cat /proc/$PPID/cmdline /proc/$up/cmdline | tr '\\0' ' ') in
+    *" serve "*) exec %s "$@" ;; esac
     n=$(cat $dir/count); n=$((n + 1)); echo $n >$dir/count
     read -r at what <$dir/at
     echo "begin $*" >>$dir/log
-    up=$(cut -d ' ' -f 4 /proc/$PPID/stat)
     if [ "$at" = $n ] || [ "$at" = all ]; then case $what in
     slow) sleep 1 ;;
     before) kill -9 $up; sleep 30 ;;
@@ -124,7 +127,7 @@ class Between:
             path = self.dir / name
             path.write_text("\n".join(
                 line.strip() for line in (self.SCRIPT % (
-                    (self.dir,) + (real,) * 4)).splitlines()) + "\n")
+                    (self.dir,) + (real,) * 5)).splitlines()) + "\n")
             path.chmod(0o755)
 
     def at(self, number, what):
