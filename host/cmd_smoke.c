@@ -19,7 +19,8 @@
 
 static const char usage[] =
 "usage: sandmux smoke [-f FILE] [--base DIR]\n"
-"  -f, --file FILE   as for up; --base too\n"
+"  -f, --file FILE   as for up\n"
+"      --base DIR    as for up\n"
 "Makes the file's sandboxes, writes a file into the first, runs a command\n"
 "there, reads the file back, removes them, and prints each step.\n"
 "Exit status: 0, 1 a step failed, 2 usage or configuration.\n";

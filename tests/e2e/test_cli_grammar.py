@@ -116,7 +116,7 @@ def test_good_timeout(sandmux, value):
 # ---- exec: targets -------------------------------------------------------
 
 @pytest.mark.parametrize("target, text", [
-    ("", "empty"), ("nosuch", "no such target"), ("local:", "more behind"),
+    ("", "empty"), ("Nosuch", "no such target"), ("nosuch", "no sandbox of this name"), ("local:", "more behind"),
     ("local:x", "more behind"), ("docker", "docker:CONTAINER"),
     ("docker:", "docker:CONTAINER"), ("docker:-x", "begins with"),
     ("docker:a b", "characters"), ("docker:a:b", "more behind"),
