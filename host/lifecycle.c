@@ -19,6 +19,8 @@
 #define LATE_MS 4000u			/* for a create that lost its client */
 #define LATE_S 60u			/* none is so late */
 #define PAUSE_MS 250u
+#define LOCK_MS 60000u			/* for another's removal */
+#define MAKING_MS 1000u			/* until it is surely an `up` */
 
 extern char **environ;
 
@@ -345,11 +347,9 @@ remove_all_of(const struct lifecycle *life, struct sandbox *s,
 	struct error ignored;
 	int rc;
 
-	if (s->state == SANDBOX_READY) {
-		s->state = SANDBOX_REMOVING;
-		if (record_put(&life->store, s, error) < 0) {
-			return -1;
-		}
+	s->state = SANDBOX_REMOVING;
+	if (record_put(&life->store, s, error) < 0) {
+		return -1;
 	}
 	let_go(s, &ignored);
 	rc = remove_late(life, s, settled, error);
@@ -362,6 +362,41 @@ remove_all_of(const struct lifecycle *life, struct sandbox *s,
 	return record_remove(&life->store, s->name, error);
 }
 
+/*
+ * Its lock; one that another process removes already is waited for.  -1 with
+ * *error, whose number is ENOENT if it is gone by then.
+ */
+static int
+lock_for_removal(const struct lifecycle *life, const char *name,
+    struct error *error)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000L };
+	uint64_t making = deadline(MAKING_MS), removing = deadline(LOCK_MS);
+	struct sandbox *s;
+	struct error busy;
+	int lock;
+
+	while ((lock = record_lock(&life->store, name, &busy)) < 0 &&
+	    busy.number == EWOULDBLOCK) {
+		s = record_get(&life->store, name, error);
+		if (s == NULL) {
+			return -1;
+		}
+		if (clock_now() >= (s->state == SANDBOX_REMOVING ? removing :
+		    making)) {
+			busy.number = 0;
+			sandbox_release(s);
+			break;
+		}
+		sandbox_release(s);
+		nanosleep(&pause, NULL);
+	}
+	if (lock < 0) {
+		*error = busy;
+	}
+	return lock;
+}
+
 int
 lifecycle_remove(const struct lifecycle *life, const char *name,
     unsigned flags, struct error *error)
@@ -370,9 +405,9 @@ lifecycle_remove(const struct lifecycle *life, const char *name,
 	int lock = -1, rc = -1;
 
 	if ((flags & LIFECYCLE_LOCKED) == 0) {
-		lock = record_lock(&life->store, name, error);
+		lock = lock_for_removal(life, name, error);
 		if (lock < 0) {
-			return -1;
+			return error->number == ENOENT ? 1 : -1;
 		}
 	}
 	s = record_get(&life->store, name, error);

@@ -364,6 +364,41 @@ def test_smoke_fails(boxes, tmp_path):  # noqa: F811
     assert boxes.containers() == [] and boxes.records() == []
 
 
+def test_down_from_several(boxes, kind):  # noqa: F811
+    """Each of them ends with the sandbox gone, and with 0."""
+    name = boxes.up(config(kind))[0]["name"]
+    downs = together(4, lambda i: boxes.run("down", name))
+    assert [d.status for d in downs] == [0] * 4, downs
+    assert [d.out for d in downs].count(name.encode() + b"\n") == 1, downs
+    assert boxes.there(kind) == [] and boxes.records() == []
+
+
+def test_a_create_that_takes_too_long(boxes, remote, tmp_path):  # noqa: F811
+    between = Between(tmp_path / "bin")
+    between.at("all", "slow")
+    done = boxes.try_up(config(remote, timeouts={"create": "300ms"}),
+                        env=between.path(boxes.env))
+    assert done.status == 1 and b"did not end in time" in done.err, done
+    assert boxes.there(remote) == [] and boxes.records() == []
+
+
+def test_an_older_openshell(boxes, tmp_path):  # noqa: F811
+    """One without --detach: its sandboxes outlive their command."""
+    conf = config("openshell")
+    cli = tmp_path / "openshell"
+    cli.write_text(
+        "#!/bin/sh\nexport STANDIN_DETACH=0\n"
+        f"case \" $* \" in *' create '*) echo \"$*\" >>{tmp_path}/log ;; "
+        f"esac\nexec {boxes.env['PATH'].split(':')[0]}/openshell \"$@\"\n")
+    cli.chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{boxes.env['PATH']}"}
+    name = boxes.up(conf, env=path)[0]["name"]
+    assert boxes.exec(name, "echo", "hi").out == b"hi\n"
+    words = (tmp_path / "log").read_text().split()
+    assert "--detach" not in words and words[-2:] == ["--", "true"]
+    assert boxes.run("down", name).status == 0
+
+
 def test_many_at_once(boxes):  # noqa: F811
     """Programs of their own, as an evaluation runs them."""
     made = together(8, lambda i: boxes.up(config("docker"))[0]["name"])

@@ -255,6 +255,25 @@ fetch(const char *name, struct wire_buf *b, struct row *row)
 	return 0;
 }
 
+/* In versions without --detach a sandbox outlives its main command. */
+static void
+outlive(struct create_options *o)
+{
+	static const char *const head[] = {
+		"/bin/bash", "-c", "\"$@\" </dev/null; exec sleep infinity",
+		"bash"
+	};
+	const size_t n = sizeof(head) / sizeof(head[0]);
+	const char **argv = calloc(n + o->cr.argc + 1, sizeof(*argv));
+
+	if (argv != NULL) {
+		memcpy(argv, head, sizeof(head));
+		memcpy(argv + n, o->cr.argv, o->cr.argc * sizeof(*argv));
+		o->cr.argv = argv;
+		o->cr.argc += (uint32_t)n;
+	}
+}
+
 static int
 create_run(struct create_options *o)
 {
@@ -268,6 +287,9 @@ create_run(struct create_options *o)
 	if (o->cr.argc == 0) {
 		o->cr.argv = (const char **)(uintptr_t)shell;
 		o->cr.argc = 2;
+	}
+	if (!cli_has_detach()) {
+		outlive(o);
 	}
 	o->cr.image = resolve_image(o->cr.image);
 	o->cr.labels = o->labels;
