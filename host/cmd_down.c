@@ -103,7 +103,7 @@ remove_all(struct removal *r, size_t count)
 	json_array(&r->failed, NULL);
 	for (; count > 0 && number == 0; count -= n) {
 		n = count < CREW_MAX ? (unsigned)count : CREW_MAX;
-		number = crew_run(n, AT_ONCE, false, work, r, answers);
+		number = crew_run(n, AT_ONCE, false, 0, work, r, answers);
 		for (i = 0; i < n; i++) {
 			tell(r, r->names != NULL ? r->names[i] :
 			    r->entries[i].sandbox->name, &answers[i]);

@@ -28,6 +28,8 @@ static const char usage[] =
 "a file with one: at most 19 of a-z, 0-9 and -.\n"
 "Exit status: 0, 1 failed, 2 usage or configuration, 128+N after signal N.\n";
 
+#define ANSWER_MS 180000u		/* for a first link and its request */
+
 enum { BASE = 256, JSON, NO_BUILD, PREPARE };
 
 static const struct options_entry table[] = {
@@ -98,7 +100,7 @@ build(struct up *u)
 	unsigned i, count = u->config.count;
 	int number, status = CMD_OK;
 
-	number = crew_run(count, 4, true, build_one, u, u->answers);
+	number = crew_run(count, 4, true, 0, build_one, u, u->answers);
 	for (i = 0; i < count && number == 0; i++) {
 		if (u->answers[i].rc < 0 &&
 		    u->answers[i].error.step != WIRE_STEP_NONE) {
@@ -117,6 +119,21 @@ make_one(void *ctx, unsigned index, struct error *error)
 	struct up *u = ctx;
 
 	return lifecycle_make(&u->life, u->config.sandboxes[index], error);
+}
+
+/* What any of them may take: to be made, and then to answer. */
+static uint64_t
+longest(const struct up *u)
+{
+	uint64_t ms = 0;
+	unsigned i;
+
+	for (i = 0; i < u->config.count; i++) {
+		if (u->config.sandboxes[i]->create_ms > ms) {
+			ms = u->config.sandboxes[i]->create_ms;
+		}
+	}
+	return ms + ANSWER_MS;
 }
 
 static int
@@ -139,7 +156,7 @@ take_back(struct up *u, unsigned count)
 	struct crew_answer answers[CONFIG_SANDBOXES_MAX];
 	unsigned i;
 
-	crew_run(count, CREW_MAX, false, remove_one, u, answers);
+	crew_run(count, CREW_MAX, false, 0, remove_one, u, answers);
 	for (i = 0; i < count; i++) {
 		if (answers[i].rc < 0) {
 			say(u->config.sandboxes[i], &answers[i].error);
@@ -212,8 +229,8 @@ make(struct up *u)
 	if (plan(u, &planned) < 0) {
 		status = CMD_FAILED;
 	} else {
-		number = crew_run(planned, CREW_MAX, true, make_one, u,
-		    u->answers);
+		number = crew_run(planned, CREW_MAX, true, longest(u),
+		    make_one, u, u->answers);
 		status = number != 0 ? RUN_SIGNAL + number : CMD_OK;
 		for (i = 0; i < planned; i++) {
 			if (u->answers[i].rc < 0) {

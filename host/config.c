@@ -318,6 +318,11 @@ names(struct reading *d)
 			    "hide_env takes names of variables");
 		}
 	}
+	node = at(d, "image");
+	if (node != NULL && node->text != NULL && node->text[0] == '-') {
+		return yamltree_error(d->r.tree, node, d->r.error, "image "
+		    "begins with -, as an option does");
+	}
 	node = at(d, "user");
 	if (node != NULL && strlen(node->text) > WIRE_USER_MAX) {
 		return yamltree_error(d->r.tree, node, d->r.error, "user is "

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "clock.h"
 #include "interrupt.h"
 #include "pollset.h"
 #include "system.h"
@@ -19,6 +20,8 @@ struct worker {
 	int fd;				/* its answer comes here; -1: over */
 	unsigned index;
 	size_t got;
+	uint64_t deadline;
+	bool late;			/* it was killed for that */
 };
 
 /* The worker's process: its answer is written whole, or it was killed. */
@@ -67,6 +70,8 @@ begin(struct worker *w, unsigned index,
 	w->fd = fds[0];
 	w->index = index;
 	w->got = 0;
+	w->late = false;
+	w->deadline = CLOCK_NEVER;
 	return 0;
 }
 
@@ -86,8 +91,9 @@ listen_to(struct worker *w, struct crew_answer *answer)
 	}
 	if (w->got < sizeof(*answer)) {
 		answer->rc = -1;
-		error_set(&answer->error, WIRE_STEP_START, 0,
-		    "its process was killed");
+		error_set(&answer->error, WIRE_STEP_START, w->late ?
+		    ETIMEDOUT : 0, "its process was killed%s", w->late ?
+		    " after so long a time" : "");
 	}
 	close(w->fd);
 	w->fd = -1;
@@ -124,7 +130,7 @@ end_all(struct worker *workers, unsigned count)
 }
 
 int
-crew_run(unsigned count, unsigned most, bool once,
+crew_run(unsigned count, unsigned most, bool once, uint64_t ms,
     int (*work)(void *ctx, unsigned index, struct error *error), void *ctx,
     struct crew_answer *answers)
 {
@@ -154,6 +160,8 @@ crew_run(unsigned count, unsigned most, bool once,
 				failed = true;
 			} else {
 				busy++;
+				workers[i].deadline = ms == 0 ? CLOCK_NEVER :
+				    clock_now() + ms * CLOCK_MS;
 			}
 			begun++;
 		}
@@ -162,6 +170,7 @@ crew_run(unsigned count, unsigned most, bool once,
 		for (i = 0; i < CREW_MAX; i++) {
 			if (workers[i].fd >= 0) {
 				pollset_add(&set, workers[i].fd, POLLIN);
+				pollset_wake(&set, workers[i].deadline);
 			}
 		}
 		pollset_wait(&set);
@@ -171,6 +180,12 @@ crew_run(unsigned count, unsigned most, bool once,
 			struct crew_answer *answer =
 			    &answers[workers[i].index];
 
+			if (workers[i].fd >= 0 && !workers[i].late &&
+			    clock_now() >= workers[i].deadline) {
+				workers[i].late = true;
+				workers[i].deadline = CLOCK_NEVER;
+				child_kill(&workers[i].child, SIGKILL);
+			}
 			if (workers[i].fd >= 0 &&
 			    listen_to(&workers[i], answer)) {
 				busy--;

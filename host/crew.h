@@ -8,6 +8,7 @@
 #define CREW_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "error.h"
 
@@ -21,10 +22,11 @@ struct crew_answer {
 /*
  * Call work(ctx, i, &error) for i < count, at most `most` at once, each in a
  * process of its own: its rc and error come back in answers[count].  once:
- * the first failure ends all others.  Returns 0, or the number of the signal
+ * the first failure ends all others.  Whoever takes longer than ms (0: any
+ * time) is killed, which is a failure too.  Returns 0, or the number of the signal
  * that ended it (interrupt.h, which this installs).
  */
-int crew_run(unsigned count, unsigned most, bool once,
+int crew_run(unsigned count, unsigned most, bool once, uint64_t ms,
     int (*work)(void *ctx, unsigned index, struct error *error), void *ctx,
     struct crew_answer *answers);
 

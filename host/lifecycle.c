@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "child.h"
 #include "client.h"
 #include "clock.h"
 #include "env.h"
@@ -19,6 +21,8 @@
 #define LATE_MS 4000u			/* for a create that lost its client */
 #define LATE_S 60u			/* none is so late */
 #define PAUSE_MS 250u
+#define LET_GO_MS 30000u		/* for a controller to end a link */
+#define TICK_MS 5u
 #define LOCK_MS 60000u			/* for another's removal */
 #define MAKING_MS 1000u			/* until it is surely an `up` */
 
@@ -282,7 +286,7 @@ lifecycle_make(const struct lifecycle *life, struct sandbox *s,
 
 /* A controller that runs lets go of it and ends what runs there. */
 static int
-let_go(const struct sandbox *s, struct error *error)
+ask_to_let_go(const struct sandbox *s, struct error *error)
 {
 	const struct wire msg = { .type = WIRE_STOP };
 	struct run run = { .out.fd.fd = -1, .err.fd.fd = -1 };
@@ -300,6 +304,31 @@ let_go(const struct sandbox *s, struct error *error)
 	run_end_free(&end);
 	client_close(run.client);
 	return rc;
+}
+
+/* The same in a process of its own: a controller may hang, we may not. */
+static int
+let_go(const struct sandbox *s, struct error *error)
+{
+	const struct timespec pause = { .tv_nsec = TICK_MS * 1000000L };
+	uint64_t until = deadline(LET_GO_MS);
+	struct child child;
+	pid_t pid = child_fork(&child);
+
+	if (pid == 0) {
+		_exit(ask_to_let_go(s, error) < 0 ? 1 : 0);
+	}
+	while (pid > 0 && !child.exited && clock_now() < until) {
+		nanosleep(&pause, NULL);
+		child_reap();
+	}
+	if (pid > 0 && child.exited && child.status == 0) {
+		return 0;
+	}
+	child_drop(&child);
+	error_set(error, WIRE_STEP_START, 0, "the controller does not let go "
+	    "of %s; `sandmux stop` ends it, and what runs there", s->name);
+	return -1;
 }
 
 static int
@@ -344,14 +373,18 @@ remove_all_of(const struct lifecycle *life, struct sandbox *s,
 {
 	bool settled = (flags & LIFECYCLE_SETTLED) != 0 ||
 	    s->state == SANDBOX_READY;
-	struct error ignored;
+	bool own = (transport_find(s->transport)->traits &
+	    TRANSPORT_OWN_DIR) != 0;
 	int rc;
 
 	s->state = SANDBOX_REMOVING;
 	if (record_put(&life->store, s, error) < 0) {
 		return -1;
 	}
-	let_go(s, &ignored);
+	/* Where nothing else ends what runs there, that is a failure. */
+	if (let_go(s, error) < 0 && own) {
+		return -1;
+	}
 	rc = remove_late(life, s, settled, error);
 	if (rc < 0) {
 		return -1;

@@ -50,13 +50,20 @@ make_alias(struct peer *peer)
 static int
 take_sandbox(struct peer *peer)
 {
+	const char *xdg = transport_getenv(peer->env->all, "XDG_STATE_HOME");
+	const char *home = transport_getenv(peer->env->all, "HOME");
 	struct target *target = &peer->target;
 	struct record_store store;
 	struct sandbox *s;
 
-	if (record_open(&store, transport_getenv(peer->env->all,
-	    "XDG_STATE_HOME"), transport_getenv(peer->env->all, "HOME"),
-	    &peer->error) < 0) {
+	if (xdg == NULL && home == NULL) {
+		/* No look-up of a user here, which may ask the network. */
+		error_set(&peer->error, WIRE_STEP_TARGET, 0, "%s: the client "
+		    "names neither XDG_STATE_HOME nor HOME, where its record "
+		    "would be", target->name);
+		return -1;
+	}
+	if (record_open(&store, xdg, home, &peer->error) < 0) {
 		return -1;
 	}
 	s = record_get(&store, target->name, &peer->error);

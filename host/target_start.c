@@ -34,7 +34,11 @@ identify(struct target_link *link)
 		const char *part = i < fixed ? parts[i] :
 		    link->env->all[i - fixed];
 
-		if (i >= fixed && !transport_identity_env(part)) {
+		/* A sandbox is itself, from whatever terminal it is named. */
+		if (i >= fixed && (!transport_identity_env(part) ||
+		    (link->sandbox != NULL && strncmp(part,
+		    TRANSPORT_AGENT_USER_IS, strlen(TRANSPORT_AGENT_USER_IS))
+		    != 0))) {
 			continue;
 		}
 		seal_hash(part, strlen(part), item);

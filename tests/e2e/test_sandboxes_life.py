@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 
 import pytest
@@ -380,6 +381,21 @@ def test_a_create_that_takes_too_long(boxes, remote, tmp_path):  # noqa: F811
                         env=between.path(boxes.env))
     assert done.status == 1 and b"did not end in time" in done.err, done
     assert boxes.there(remote) == [] and boxes.records() == []
+
+
+def test_a_controller_that_hangs(boxes):  # noqa: F811
+    """down does not: a container goes all the same."""
+    name = boxes.up(config("docker"))[0]["name"]
+    pids = boxes.controllers()
+    assert pids
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        assert boxes.run("down", name).status == 0
+        assert boxes.containers() == [] and boxes.records() == []
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 def test_an_older_openshell(boxes, tmp_path):  # noqa: F811

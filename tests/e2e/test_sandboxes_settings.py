@@ -149,6 +149,11 @@ def test_other_places(boxes):  # noqa: F811
     away = {"DOCKER_HOST": "unix:///nonexistent"}
     assert boxes.exec(name, "echo", "hi", env=away).out == b"hi\n"
     assert boxes.exec(f"docker:{name}", "true", env=away).status == 125
+    # One link and one agent, from whatever terminal.
+    other = {"SSH_AUTH_SOCK": "/x", "KUBECONFIG": "/y", "DOCKER_Z": "1"}
+    assert boxes.exec(name, "echo", "hi", env=other).out == b"hi\n"
+    assert len([x for x in boxes.status()["links"]
+                if name in x["target"]]) == 1
     assert boxes.run("down", name, env=away).status == 0
     assert boxes.containers() == []
 

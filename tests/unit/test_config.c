@@ -331,6 +331,8 @@ static const struct {
 	{ CONFIG_SANDMUX, "image: {a: b}",
 	    "f.yaml:1:8: image takes text, not a mapping" },
 	{ CONFIG_SANDMUX, "image: ''", "f.yaml:1:8: image is empty" },
+	{ CONFIG_SANDMUX, "image: --rm",
+	    "f.yaml:1:8: image begins with -, as an option does" },
 	{ CONFIG_SANDMUX, "workdir: yes",
 	    "f.yaml:1:10: workdir takes text, and yes is true or false; "
 	    "write \"yes\" if you mean the text" },
