@@ -111,6 +111,62 @@ build(struct up *u)
 	return number != 0 ? RUN_SIGNAL + number : status;
 }
 
+/* ---- what is said ----------------------------------------------------- */
+
+static void
+text_or_null(struct json *json, const char *key, const char *text)
+{
+	if (text == NULL) {
+		json_null(json, key);
+	} else {
+		json_string(json, key, text);
+	}
+}
+
+static void
+prepared(struct json *json, const struct sandbox *s)
+{
+	json_string(json, "key", s->key);
+	json_string(json, "transport", s->transport);
+	text_or_null(json, "image", s->image);
+	text_or_null(json, "workdir", s->workdir);
+	text_or_null(json, "user", s->user);
+	text_or_null(json, "policy", s->policy);
+}
+
+static int
+report(const struct up *u)
+{
+	struct json json = { 0 };
+	unsigned i;
+	int rc = CMD_OK;
+
+	json_object(&json, NULL);
+	json_array(&json, "sandboxes");
+	for (i = 0; i < u->config.count; i++) {
+		const struct sandbox *s = u->config.sandboxes[i];
+
+		json_object(&json, NULL);
+		if (u->prepare) {
+			prepared(&json, s);
+		} else {
+			lifecycle_json(&json, s);
+		}
+		json_end_object(&json);
+		if (!u->json && !u->prepare) {
+			puts(s->name);
+		}
+	}
+	json_end_array(&json);
+	json_end_object(&json);
+	if (u->json) {
+		rc = json_text(&json) == NULL ||
+		    puts(json_text(&json)) < 0 ? CMD_FAILED : CMD_OK;
+	}
+	json_free(&json);
+	return fflush(stdout) != 0 ? CMD_FAILED : rc;
+}
+
 /* ---- making ----------------------------------------------------------- */
 
 static int
@@ -223,6 +279,7 @@ read_back(struct up *u)
 static int
 make(struct up *u)
 {
+	struct error error;
 	unsigned i, planned;
 	int number = 0, status = CMD_OK;
 
@@ -246,6 +303,11 @@ make(struct up *u)
 	if (status == CMD_OK && read_back(u) < 0) {
 		status = CMD_FAILED;
 	}
+	if (status == CMD_OK && report(u) != CMD_OK) {
+		/* Nobody knows their names. */
+		error_set(&error, WIRE_STEP_WRITE, errno, "stdout");
+		status = cmd_fail("up", &error, CMD_FAILED);
+	}
 	if (status != CMD_OK) {
 		take_back(u, planned);
 	}
@@ -253,61 +315,7 @@ make(struct up *u)
 	return status;
 }
 
-/* ---- what is said ----------------------------------------------------- */
-
-static void
-text_or_null(struct json *json, const char *key, const char *text)
-{
-	if (text == NULL) {
-		json_null(json, key);
-	} else {
-		json_string(json, key, text);
-	}
-}
-
-static void
-prepared(struct json *json, const struct sandbox *s)
-{
-	json_string(json, "key", s->key);
-	json_string(json, "transport", s->transport);
-	text_or_null(json, "image", s->image);
-	text_or_null(json, "workdir", s->workdir);
-	text_or_null(json, "user", s->user);
-	text_or_null(json, "policy", s->policy);
-}
-
-static int
-report(const struct up *u)
-{
-	struct json json = { 0 };
-	unsigned i;
-	int rc = CMD_OK;
-
-	json_object(&json, NULL);
-	json_array(&json, "sandboxes");
-	for (i = 0; i < u->config.count; i++) {
-		const struct sandbox *s = u->config.sandboxes[i];
-
-		json_object(&json, NULL);
-		if (u->prepare) {
-			prepared(&json, s);
-		} else {
-			lifecycle_json(&json, s);
-		}
-		json_end_object(&json);
-		if (!u->json && !u->prepare) {
-			puts(s->name);
-		}
-	}
-	json_end_array(&json);
-	json_end_object(&json);
-	if (u->json) {
-		rc = json_text(&json) == NULL ||
-		    puts(json_text(&json)) < 0 ? CMD_FAILED : CMD_OK;
-	}
-	json_free(&json);
-	return fflush(stdout) != 0 ? CMD_FAILED : rc;
-}
+/* ---- the command line -------------------------------------------------- */
 
 static int
 option(struct up *u, int id, const char *value)
@@ -401,11 +409,8 @@ cmd_up(int argc, char **argv)
 	if (status == CMD_OK && !up.no_build) {
 		status = build(&up);
 	}
-	if (status == CMD_OK && !up.prepare) {
-		status = make(&up);
-	}
 	if (status == CMD_OK) {
-		status = report(&up);
+		status = up.prepare ? report(&up) : make(&up);
 	}
 	config_free(&up.config);
 	return status;

@@ -383,6 +383,17 @@ def test_a_create_that_takes_too_long(boxes, remote, tmp_path):  # noqa: F811
     assert boxes.there(remote) == [] and boxes.records() == []
 
 
+@pytest.mark.parametrize("opts", [(), ("--json",)])
+def test_names_that_nobody_gets(boxes, opts):  # noqa: F811
+    """Where the names cannot be written the sandboxes go again."""
+    with open("/dev/full", "wb") as full:
+        client = boxes.popen("up", "-f", "-", *opts, stdout=full,
+                             stdin=subprocess.PIPE)
+        _, err = client.communicate(b"transport: local", timeout=60)
+    assert client.returncode == 1 and b"stdout" in err, err
+    assert boxes.there("local") == [] and boxes.records() == []
+
+
 def test_a_controller_that_hangs(boxes):  # noqa: F811
     """down does not: a container goes all the same."""
     name = boxes.up(config("docker"))[0]["name"]
