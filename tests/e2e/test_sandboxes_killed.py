@@ -131,7 +131,7 @@ def test_interrupted(boxes, remote, number, tmp_path):  # noqa: F811
     between.at("all", "slow")
     file = tmp_path / "sandmux.yaml"
     file.write_text(str(config(remote)).replace("'", '"'))
-    for calls in (1, 3):
+    for calls in (1, 2):
         between.at("all", "slow")
         client = boxes.popen("up", "-f", str(file),
                              env=between.path(boxes.env))
