@@ -103,9 +103,8 @@ def test_a_name_that_somebody_else_has(boxes, remote):  # noqa: F811
 
 def test_scratch(boxes):  # noqa: F811
     """Nothing in the image keeps it alive, and nothing has to."""
-    made = boxes.up({"transport": "docker", "image": image("scratch"),
-                     "create_args": ["--network", "none"],
-                     "workdir": "/some/where"})[0]
+    made = boxes.up(config("docker", image=image("scratch"),
+                           workdir="/some/where"))[0]
     assert boxes.exec(made["name"], "/pause", "echo", "hi").out == b"hi\n"
     done = boxes.run("fs", "stat", "--json", f"{made['name']}:/some/where")
     assert done.status == 0 and json.loads(done.out)["type"] == "directory"
@@ -204,6 +203,7 @@ def test_all_or_none(boxes):  # noqa: F811
 
 
 def test_build(boxes, tmp_path):  # noqa: F811
+    config("docker")            # or a skip
     (tmp_path / "img").mkdir()
     (tmp_path / "img/Dockerfile").write_text(
         f"FROM {image('busybox')}\nCOPY mark /mark\n")
