@@ -180,7 +180,7 @@ HAVE_ARM64 := $(if $(filter agent-arm64 check-arm64,$(MAKECMDGOALS)),$(ARM64_BIN
 EMBED = -DEMBED_AGENT='"$(AGENT_BIN)"' \
 	$(if $(HAVE_ARM64),-DEMBED_AGENT_ARM64='"$(ARM64_BIN)"')
 HOST_BIN := $(B)/host/sandmux
-HOST_LIBS := -lsodium
+HOST_LIBS := -lsodium -lyaml
 EMBED_SRC := $(wildcard host/*.S)
 HOST_OBJS := $(call objects,$(B)/host,$(HOST) $(EMBED_SRC))
 
@@ -252,7 +252,7 @@ $(1): $(call objects,$(B)/$(3),$(2) $(5)) $(B)/$(3)/libcommon.a \
 	$$(call say,LD $$@)
 	$$(Q)$(4) -o $$@ $(call objects,$(B)/$(3),$(2) $(5)) $(patsubst \
 		%,$(B)/$(3)/lib%.a,$(call side_of,$(2))) \
-		$(B)/$(3)/libcommon.a $(6) -lsodium
+		$(B)/$(3)/libcommon.a $(6) -lsodium -lyaml
 $(call objects,$(B)/$(3),$(2)): private INC := $(patsubst \
 	%,-I%,$(call side_of,$(2)))
 endef

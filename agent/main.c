@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* main.c - the agent's command line: start, attach, and three helpers of injection. */
+/* main.c - the agent's command line: start, attach, wait, and three helpers of injection. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent.h"
@@ -15,7 +17,7 @@ usage(const char *what)
 	    "usage: sandmux-agent start|attach VERSIONS TOKEN SESSION LINK "
 	    "HOSTKEY\n           [hash=HEX] [unlink] "
 	    "[user=USER] [keep-home]\n"
-	    "       sandmux-agent --self-check HEX | remove | version\n"
+	    "       sandmux-agent --self-check HEX | remove | version | wait\n"
 	    "It is started by sandmux on the host, not by hand.\n", what);
 	return 2;
 }
@@ -43,6 +45,27 @@ self_check(const char *exe, const char *hex)
 		    "not the expected one\n", exe);
 		return 1;
 	}
+	return 0;
+}
+
+/*
+ * A container's main process where the image has none that lasts.  It takes
+ * up what others leave behind, for nobody else would.  TERM is not taken: a
+ * job's `kill -1` must not end the sandbox.
+ */
+static int
+wait_here(void)
+{
+	sigset_t set;
+	int number = 0;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	do {
+		while (waitpid(-1, NULL, WNOHANG) > 0) {
+		}
+	} while (sigwait(&set, &number) == 0);
 	return 0;
 }
 
@@ -109,6 +132,9 @@ main(int argc, char **argv)
 			return 1;
 		}
 		return 0;
+	}
+	if (argc == 2 && strcmp(argv[1], "wait") == 0) {
+		return wait_here();
 	}
 	if (argc == 2 && strcmp(argv[1], "version") == 0) {
 		link_our_versions(versions);

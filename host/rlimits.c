@@ -119,3 +119,68 @@ limits_items(const struct limits *limits, struct items *items)
 		}
 	}
 }
+
+static void
+format(char *out, size_t cap, uint64_t v)
+{
+	if (v == UINT64_MAX) {
+		snprintf(out, cap, "unlimited");
+	} else {
+		snprintf(out, cap, "%llu", (unsigned long long)v);
+	}
+}
+
+void
+limits_write(const struct limits *limits, struct json *json)
+{
+	char soft[24], hard[24], text[64];
+	unsigned i;
+
+	for (i = 0; i < WIRE_LIMITS_MAX; i++) {
+		if (limits->of[i].given) {
+			format(soft, sizeof(soft), limits->of[i].soft);
+			format(hard, sizeof(hard), limits->of[i].hard);
+			snprintf(text, sizeof(text), "%s:%s", soft, hard);
+			json_string(json, names[i], text);
+		}
+	}
+}
+
+static uint64_t
+get64(const uint8_t *at)
+{
+	uint64_t v = 0;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		v = v << 8 | at[i];
+	}
+	return v;
+}
+
+void
+limits_bound(const struct limits *limits, struct wire_list asked,
+    struct items *items)
+{
+	struct limits rest = *limits;
+	uint8_t item[WIRE_LIMIT_BYTES];
+	struct wire_bytes one;
+
+	while (wire_next(&asked, &one)) {
+		if (one.len != sizeof(item) || one.at[0] >= WIRE_LIMITS_MAX ||
+		    !limits->of[one.at[0]].given) {
+			items_add(items, one.at, one.len);
+			continue;
+		}
+		rest.of[one.at[0]].given = false;
+		item[0] = one.at[0];
+		put64(item + 1, get64(one.at + 1) <
+		    limits->of[item[0]].soft ? get64(one.at + 1) :
+		    limits->of[item[0]].soft);
+		put64(item + 9, get64(one.at + 9) <
+		    limits->of[item[0]].hard ? get64(one.at + 9) :
+		    limits->of[item[0]].hard);
+		items_add(items, item, sizeof(item));
+	}
+	limits_items(&rest, items);
+}

@@ -42,11 +42,13 @@ struct target_link {
 	const struct transport *transport;
 	struct transport_place place;
 	struct env *env;
+	struct sandbox *sandbox;	/* held; NULL: named by its scheme */
 	uint8_t identity[SEAL_KEY];
 	uint8_t aliases[TARGET_LINK_ALIASES][SEAL_KEY];
 	unsigned alias_count;
 	struct list relays;
 	struct list terminals;		/* struct terminal */
+	struct list closers;		/* struct relay: STOP of this link */
 	uint32_t number;		/* of the last attempt at a link */
 	struct session *session;
 	struct session_budget budget;
@@ -86,6 +88,12 @@ bool target_link_left(const struct target_link *link);
 
 /* Give memory back if nothing moved since the last call; true: call again. */
 bool target_link_trim(struct target_link *link);
+
+/*
+ * For STOP of one target: close the links that this client's target has, and
+ * answer relay when they are gone.
+ */
+void target_link_stop(struct peer *peer, struct relay *relay);
 
 /* Close in good order, for the reason that requests under way are told. */
 void target_link_close(struct target_link *link, const struct error *error);

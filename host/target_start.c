@@ -25,15 +25,20 @@ identify(struct target_link *link)
 	const struct transport_facts *facts = &link->place.facts;
 	uint8_t all[SEAL_KEY], item[SEAL_KEY], both[2 * SEAL_KEY];
 	const char *parts[] = { link->target.scheme, facts->id,
-	    facts->program };
+	    facts->program, link->sandbox != NULL ? link->sandbox->name : "" };
+	const size_t fixed = sizeof(parts) / sizeof(parts[0]);
 	size_t i;
 
 	memset(all, 0, sizeof(all));
-	for (i = 0; i < sizeof(parts) / sizeof(parts[0]) ||
-	    link->env->all[i - 3] != NULL; i++) {
-		const char *part = i < 3 ? parts[i] : link->env->all[i - 3];
+	for (i = 0; i < fixed || link->env->all[i - fixed] != NULL; i++) {
+		const char *part = i < fixed ? parts[i] :
+		    link->env->all[i - fixed];
 
-		if (i >= 3 && !transport_identity_env(part)) {
+		/* A sandbox is itself, from whatever terminal it is named. */
+		if (i >= fixed && (!transport_identity_env(part) ||
+		    (link->sandbox != NULL && strncmp(part,
+		    TRANSPORT_AGENT_USER_IS, strlen(TRANSPORT_AGENT_USER_IS))
+		    != 0))) {
 			continue;
 		}
 		seal_hash(part, strlen(part), item);
@@ -104,7 +109,7 @@ start(struct target_link *link)
 	struct error error;
 	struct carrier_spec spec = {
 		.transport = link->transport, .place = &link->place,
-		.agent = baked ? TRANSPORT_BAKED : facts->agent,
+		.agent = baked ? transport_baked(&link->place) : facts->agent,
 		.hash = baked || (facts->flags & TRANSPORT_KEEP) != 0 ?
 		    NULL : facts->hash,
 		.user = transport_default_user(&link->place),
@@ -183,6 +188,15 @@ merge(struct target_link *link, struct target_link *into)
 	link->state = TARGET_LINK_GONE;
 }
 
+static void
+inject(struct target_link *link)
+{
+	link->injected = true;
+	link->state = TARGET_LINK_INJECTING;
+	starter_begin(&link->starter, STARTER_INJECT, link->transport,
+	    &link->place);
+}
+
 /* The container is known: join another link, wait for its end, or start. */
 static void
 locate(struct target_link *link)
@@ -206,7 +220,12 @@ locate(struct target_link *link)
 		}
 		return;
 	}
-	start(link);
+	if (transport_injects_first(&link->place) && !link->injected &&
+	    link->transport->inject != NULL) {
+		inject(link);
+	} else {
+		start(link);
+	}
 	if (target_start_ready(link)) {
 		begin_all(link);
 	}
@@ -229,15 +248,6 @@ resolved(struct target_link *link)
 	link->new_agent = shared &&
 	    !trust_is_fresh(link->target.scheme, facts->id);
 	locate(link);
-}
-
-static void
-inject(struct target_link *link)
-{
-	link->injected = true;
-	link->state = TARGET_LINK_INJECTING;
-	starter_begin(&link->starter, STARTER_INJECT, link->transport,
-	    &link->place);
 }
 
 /* Whether the image's user could serve where root cannot. */
@@ -305,7 +315,7 @@ up(struct target_link *link)
 	    (unsigned long long)((c->up_at - link->begun) / CLOCK_MS),
 	    (unsigned)c->ready.uid, link->injected ? "agent injected as " :
 	    "agent ", link->place.facts.agent[0] != '\0' ?
-	    link->place.facts.agent : TRANSPORT_BAKED,
+	    link->place.facts.agent : transport_baked(&link->place),
 	    link->new_agent ? ", new-agent" : "");
 	if (c->ready.unlinked == WIRE_UNLINK_FAILED) {
 		target_start_remove(link);
@@ -321,6 +331,7 @@ attempt_failed(struct target_link *link)
 
 	carrier_blame(&link->carrier, target_link_name(link), &error);
 	if (!link->injected && link->transport->inject != NULL &&
+	    transport_may_inject(&link->place) &&
 	    carrier_may_inject(&link->carrier)) {
 		target_link_log(link, LOG_NOTE, "injecting, since ", &error);
 		snprintf(link->failed, sizeof(link->failed), "%.255s",

@@ -9,7 +9,8 @@ set -u
 
 packages() {
 	case $1 in
-	build)	echo gcc libc6-dev binutils make musl-tools libsodium-dev ;;
+	build)	echo gcc libc6-dev binutils make musl-tools libsodium-dev \
+			libyaml-dev ;;
 	test)	echo python3 python3-pytest python3-pytest-timeout \
 			python3-pytest-xdist \
 			libcmocka-dev busybox-static \
