@@ -164,8 +164,11 @@ enum wire_step {
 	WIRE_STEP_CHMOD = 29,
 	WIRE_STEP_CHOWN = 30,
 	WIRE_STEP_SYMLINK = 31,
-	WIRE_STEP_PARTIAL = 32		/* a kept partial file: in use, or of
+	WIRE_STEP_PARTIAL = 32,		/* a kept partial file: in use, or of
 					 * someone else */
+	WIRE_STEP_VERIFY = 33		/* EBADMSG: what can be read back is not
+					 * what was sent; ESPIPE: it cannot be
+					 * read back */
 };
 
 /* ---- messages ------------------------------------------------------- */
@@ -335,14 +338,15 @@ enum wire_put_flags {
 	WIRE_PUT_APPEND = 2,		/* add to the end of what is there */
 	WIRE_PUT_RESUME = 4,		/* keep a partial file and go on with it;
 					 * OUT begins with f(PARTIAL) */
-	WIRE_PUT_HASH = 8,		/* FILE_INFO has the hash */
+	WIRE_PUT_HASH = 8,		/* IN ends with the file's hash, which
+					 * is compared; FILE_INFO has it */
 	WIRE_PUT_MODE = 16,		/* mode is for an existing file too, and
 					 * no umask counts */
 	WIRE_PUT_MTIME = 32,		/* mtime counts */
 	WIRE_PUT_OWNER = 64		/* uid and gid, where that is allowed */
 };
 
-/* IN: f(START), then the bytes. */
+/* IN: f(START), then the bytes, then with HASH theirs (WIRE_HASH). */
 struct wire_put {
 	uint32_t flags;
 	uint32_t mode;			/* of a new file */

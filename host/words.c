@@ -189,7 +189,8 @@ static const struct {
 	[WIRE_STEP_CHOWN] = { "chown", "cannot change the owner of %s" },
 	[WIRE_STEP_SYMLINK] = { "symlink", "cannot make the link %s" },
 	[WIRE_STEP_PARTIAL] = { "partial", "cannot go on with the partial "
-	    "file %s" }
+	    "file %s" },
+	[WIRE_STEP_VERIFY] = { "verify", "cannot verify %s" }
 };
 
 /* What to try, by step and errno (0: whatever it is). */
@@ -218,6 +219,8 @@ static const struct {
 	{ WIRE_STEP_PARTIAL, 11, "another copy is using it" },
 	{ WIRE_STEP_PARTIAL, 1, "it is not a plain file of this user's alone; "
 	    "remove it" },
+	{ WIRE_STEP_VERIFY, 29, "it cannot be read back: leave --verify out" },
+	{ WIRE_STEP_VERIFY, 74, "the two ends' bytes differ; copy it again" },
 	{ WIRE_STEP_UNTRUSTED, 0, "treat the sandbox as lost, or leave out "
 	    "--require-same-agent" }
 };
