@@ -695,6 +695,10 @@ bool wire_next(struct wire_list *list, struct wire_bytes *item);
 /* One field as a test or a document generator sees it; NULL at the end. */
 const char *wire_tag(uint8_t type, unsigned index);
 
+/* A number of `bytes` bytes (at most 8), big-endian as all are here. */
+uint64_t wire_number_get(const uint8_t *at, unsigned bytes);
+void wire_number_put(uint8_t *at, uint64_t value, unsigned bytes);
+
 /*
  * Bytes as a C string into out[cap]; -1 if they do not fit or hold a NUL.
  */

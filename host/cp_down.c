@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "interrupt.h"
 
 /* ---- OUT --------------------------------------------------------------- */
 
@@ -247,6 +248,9 @@ cp_down(struct cp_copy *c, struct error *error)
 	if (prepare(c, &msg.u.get, &end.error) == 0) {
 		set_flows(c);
 		cp_run(c, &msg, &end);
+	} else {
+		/* It may have waited for a pipe's reader. */
+		end.signal = interrupt_take();
 	}
 	if (cp_check(c, &end, end.out, error) < 0) {
 		status = cp_failed(&end);
