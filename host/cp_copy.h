@@ -13,6 +13,8 @@
 #include "progress.h"
 #include "sink.h"
 
+#define CP_HASH_PIECE 4194304u		/* hashed between two looks at signals */
+
 /* What the flows of one copy are at. */
 enum cp_phase {
 	CP_PARTIAL,			/* up: the agent says what it has */
@@ -45,6 +47,7 @@ struct cp_copy {
 	struct wire_file_info info;	/* the agent's, hash kept below */
 	uint8_t far[SEAL_KEY];
 	bool informed;
+	int signal;			/* that came while it was hashed */
 	struct progress progress;
 	struct events events;
 };

@@ -47,13 +47,20 @@ begin_download(struct cp_copy *c)
 	return 0;
 }
 
+/* A pipe or a device cannot be read back. */
+static bool
+reads_back(const struct cp_copy *c)
+{
+	return c->sink.fd >= 0 && !c->sink.stream;
+}
+
 static ssize_t
 write_sink(struct cp_copy *c, const void *buf, size_t len)
 {
 	uint64_t at = c->at.at;
 	ssize_t n;
 
-	if (c->at.at - c->at.from >= c->cp->length) {
+	if (len > c->cp->length - (c->at.at - c->at.from)) {
 		return cp_broken(c, "more bytes than were asked for");
 	}
 	if (!cp_is_stdio(&c->cp->to)) {
@@ -65,7 +72,9 @@ write_sink(struct cp_copy *c, const void *buf, size_t len)
 		}
 	}
 	if (n > 0) {
-		cp_hash(c, at, buf, (size_t)n);
+		if (!reads_back(c)) {
+			cp_hash(c, at, buf, (size_t)n);
+		}
 		c->progress.done = at + (uint64_t)n;
 		c->moved += (size_t)n;
 	}
@@ -141,24 +150,31 @@ open_sink(struct cp_copy *c, struct wire_get *get, struct error *error)
 	return 0;
 }
 
-/* This end's hash: of the file as it can be read, else of what went by. */
+/*
+ * This end's hash: of the file as it can be read, else of what went by.  The
+ * far end says how long it is, and so how long this takes.
+ */
 static int
 hash_sink(struct cp_copy *c)
 {
-	struct seal_digest digest;
 	uint64_t at = 0;
+	int rc = 1;
 
-	if (c->sink.fd >= 0 && !c->sink.stream) {
-		seal_digest_init(&digest);
-		if (filecopy_hash(&digest, c->sink.fd, &at,
-		    WIRE_TO_END) < 0) {
+	if (!reads_back(c)) {
+		seal_digest_get(&c->digest, c->hash);
+		return 0;
+	}
+	seal_digest_init(&c->digest);
+	while (rc > 0) {
+		rc = filecopy_hash(&c->digest, c->sink.fd, &at, CP_HASH_PIECE);
+		c->signal = interrupt_take();
+		if (c->signal != 0) {
+			errno = EINTR;
 			return -1;
 		}
-	} else {
-		digest = c->digest;
 	}
-	seal_digest_get(&digest, c->hash);
-	return 0;
+	seal_digest_get(&c->digest, c->hash);
+	return rc;
 }
 
 static int
@@ -166,13 +182,13 @@ verify(struct cp_copy *c, struct error *error)
 {
 	const char *path = c->cp->to.path;
 
-	if (hash_sink(c) < 0) {
-		error_set(error, WIRE_STEP_READ, errno, "%s", path);
-		return -1;
-	}
 	if (c->info.hash.len != SEAL_KEY) {
 		error_set(error, WIRE_STEP_PROTOCOL, 0, "the agent has sent "
 		    "no hash");
+		return -1;
+	}
+	if (hash_sink(c) < 0) {
+		error_set(error, WIRE_STEP_READ, errno, "%s", path);
 		return -1;
 	}
 	if (memcmp(c->hash, c->far, SEAL_KEY) != 0) {
@@ -196,6 +212,11 @@ settle(struct cp_copy *c, struct error *error)
 		.gid = c->info.gid
 	};
 
+	if (c->info.size != cp->offset + c->at.at) {
+		error_set(error, WIRE_STEP_PROTOCOL, 0, "the agent says that "
+		    "%s ends where it does not", cp->from.path);
+		return -1;
+	}
 	if (!cp_is_stdio(&cp->to) && sink_end(&c->sink, &c->at) < 0) {
 		error_set(error, WIRE_STEP_WRITE, errno, "%s", cp->to.path);
 		return -1;
@@ -255,7 +276,7 @@ cp_down(struct cp_copy *c, struct error *error)
 	if (cp_check(c, &end, end.out, error) < 0) {
 		status = cp_failed(&end);
 	} else if (settle(c, error) < 0) {
-		status = CMD_FAILED;
+		status = c->signal != 0 ? RUN_SIGNAL + c->signal : CMD_FAILED;
 	}
 	run_end_free(&end);
 	return status;

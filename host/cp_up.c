@@ -10,8 +10,6 @@
 
 #include "cmd.h"
 
-#define HASH_PIECE 4194304u		/* hashed between two turns */
-
 /* ---- IN ---------------------------------------------------------------- */
 
 /* The source from `from` on; START is ready to go. */
@@ -46,7 +44,7 @@ compare(struct cp_copy *c)
 	uint64_t want = c->have - c->hashed;
 	uint8_t hash[SEAL_KEY];
 	int rc = filecopy_hash(&c->digest, c->fd, &c->hashed,
-	    want < HASH_PIECE ? want : HASH_PIECE);
+	    want < CP_HASH_PIECE ? want : CP_HASH_PIECE);
 
 	if (rc < 0) {
 		return -1;
@@ -113,6 +111,18 @@ begin_tail(struct cp_copy *c, void *buf, size_t len)
 	return say(c, c->hash, sizeof(c->hash), buf, len);
 }
 
+/* A hole can be longer than anybody wants to wait: a piece at a time. */
+static bool
+hash_hole(struct cp_copy *c)
+{
+	if (!cp_verifies(c) || c->at.at - c->hashed <= CP_HASH_PIECE) {
+		return false;
+	}
+	filecopy_hash_hole(&c->digest, CP_HASH_PIECE);
+	c->hashed += CP_HASH_PIECE;
+	return true;
+}
+
 static ssize_t
 move_in(void *ctx, void *buf, size_t len)
 {
@@ -133,6 +143,10 @@ move_in(void *ctx, void *buf, size_t len)
 	}
 	if (c->phase == CP_TAIL) {
 		return say(c, c->hash, sizeof(c->hash), buf, len);
+	}
+	if (hash_hole(c)) {
+		errno = EAGAIN;
+		return -1;
 	}
 	n = read_source(c, buf, len);
 	if (n == 0) {
