@@ -575,7 +575,6 @@ put_child(const struct worker_child *c, void *arg)
 
 	file_become(&o->who, c->note);
 	signal(SIGTERM, on_term);
-	signal(SIGXFSZ, SIG_IGN);	/* EFBIG says it */
 	p.fd = -1;
 	p.note = c->note;
 	p.flags = o->msg.flags;

@@ -51,7 +51,7 @@ struct tree {
 	struct json skipped;		/* an array */
 	size_t shown;			/* of its items */
 	bool settles, done, failed;	/* what the helper has said */
-	bool broken;			/* it takes no more */
+	bool broken;			/* it takes or gives no more */
 	struct wire_tree_info info;	/* its counts */
 	struct error error;		/* its failure */
 };
@@ -255,6 +255,7 @@ move_in(void *ctx, void *buf, size_t len)
 	hear(t, true);
 	if (!t->done) {
 		/* Only a whole stream has an end. */
+		t->broken = true;
 		t->run.in.fd.fd = -1;
 		run_cancel(&t->run);
 		errno = EAGAIN;
@@ -343,6 +344,10 @@ check(const struct tree *t, const struct run_end *end, struct error *error)
 
 	if (t->failed && (t->up || t->broken)) {
 		*error = t->error;	/* that is why the rest ended */
+		return -1;
+	}
+	if (t->broken && !t->failed && !t->done) {
+		error_set(error, WIRE_STEP_WAIT, 0, "the helper process died");
 		return -1;
 	}
 	if (run_complaint(end, error)) {
