@@ -385,7 +385,7 @@ take_all(struct place *p, const struct worker_child *c)
 	    (ssize_t)sizeof(commit) || commit.total != total) {
 		give_up(p, WIRE_STEP_WRITE, ECANCELED);
 	}
-	if (kept != tail) {
+	if (kept != tail || p->copy.left != WIRE_TO_END) {
 		give_up(p, WIRE_STEP_USAGE, EPROTO);
 	}
 	memcpy(p->told, buf, tail);

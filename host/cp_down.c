@@ -212,7 +212,8 @@ settle(struct cp_copy *c, struct error *error)
 		.gid = c->info.gid
 	};
 
-	if (c->info.size != cp->offset + c->at.at) {
+	if (c->info.size != cp->offset + c->at.at ||
+	    c->at.left != WIRE_TO_END) {
 		error_set(error, WIRE_STEP_PROTOCOL, 0, "the agent says that "
 		    "%s ends where it does not", cp->from.path);
 		return -1;

@@ -91,6 +91,7 @@ DOWN = {
                              file_info(5), ("--offset", "2")),
     "it ends inside an extent": (sparse((0, 100), (200, TO_END)) + b"abc",
                                  file_info(200), ()),
+    "it says so": (sparse((0, 100), (200, TO_END)) + b"abc", file_info(3), ()),
     "an end that is not": (f(start()) + b"abc", file_info(4), ()),
     "an end of 2^64-1": (f(start()) + b"abc", file_info(TO_END), ()),
     "no info": (f(start()) + b"abc", b"", ()),
