@@ -210,8 +210,8 @@ static const struct {
 	{ WIRE_STEP_CHDIR, 20, "-w takes a directory of the target" },
 	{ WIRE_STEP_FORK, 11, "the target's limit of processes is reached" },
 	{ WIRE_STEP_BUSY, 0, "try again when other requests have ended" },
-	{ WIRE_STEP_WRITE, 28, "free some space there" },
-	{ WIRE_STEP_WRITE, 122, "free some space of that user's there" },
+	{ WIRE_STEP_WRITE, 28, "free space there" },
+	{ WIRE_STEP_WRITE, 122, "free space there, or raise the quota" },
 	{ WIRE_STEP_LINK, 0, "what it did is not known; the next command "
 	    "uses a new link" },
 	{ WIRE_STEP_SWITCH, 0, "leave -u out to run as the target's own user, "
