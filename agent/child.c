@@ -383,18 +383,6 @@ exec_path(const struct child_spec *spec)
 	}
 }
 
-static uint64_t
-number(const uint8_t *at)
-{
-	uint64_t value = 0;
-	unsigned i;
-
-	for (i = 0; i < 8; i++) {
-		value = value << 8 | at[i];
-	}
-	return value;
-}
-
 static int
 set_limits(struct wire_list limits)
 {
@@ -402,8 +390,8 @@ set_limits(struct wire_list limits)
 	struct rlimit limit;
 
 	while (wire_next(&limits, &item)) {
-		limit.rlim_cur = number(item.at + 1);
-		limit.rlim_max = number(item.at + 9);
+		limit.rlim_cur = wire_number_get(item.at + 1, 8);
+		limit.rlim_max = wire_number_get(item.at + 9, 8);
 		if (setrlimit(item.at[0], &limit) == -1) {
 			return -1;
 		}

@@ -91,6 +91,7 @@ begin(const struct worker_child *c)
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	child_reset();
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);	/* EFBIG says it */
 	/*
 	 * Whoever waits for a command goes first: a batch process does not
 	 * preempt.  (musl's own function refuses; no matter if this fails.)

@@ -63,8 +63,7 @@ jobs_next(const char **at, size_t *len, struct wire_job *job,
 	if (*len == 0) {
 		return 0;
 	}
-	n = *len < 4 ? SIZE_MAX : (size_t)p[0] << 24 | (size_t)p[1] << 16 |
-	    (size_t)p[2] << 8 | p[3];
+	n = *len < 4 ? SIZE_MAX : wire_number_get(p, 4);
 	if (*len < 4 || n > *len - 4 ||
 	    wire_decode(p + 4, n, &msg) != WIRE_OK || msg.type != WIRE_JOB) {
 		error_set(error, WIRE_STEP_PROTOCOL, 0, "the list of jobs is "

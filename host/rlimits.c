@@ -94,16 +94,6 @@ limits_add(struct limits *limits, const char *text, struct error *error)
 	return 0;
 }
 
-static void
-put64(uint8_t *at, uint64_t v)
-{
-	int i;
-
-	for (i = 0; i < 8; i++) {
-		at[i] = (uint8_t)(v >> (56 - 8 * i));
-	}
-}
-
 void
 limits_items(const struct limits *limits, struct items *items)
 {
@@ -113,8 +103,8 @@ limits_items(const struct limits *limits, struct items *items)
 	for (i = 0; i < WIRE_LIMITS_MAX; i++) {
 		if (limits->of[i].given) {
 			item[0] = i;
-			put64(item + 1, limits->of[i].soft);
-			put64(item + 9, limits->of[i].hard);
+			wire_number_put(item + 1, limits->of[i].soft, 8);
+			wire_number_put(item + 9, limits->of[i].hard, 8);
 			items_add(items, item, sizeof(item));
 		}
 	}

@@ -14,7 +14,7 @@ packages() {
 	test)	echo python3 python3-pytest python3-pytest-timeout \
 			python3-pytest-xdist \
 			libcmocka-dev busybox-static \
-			debootstrap strace procps ;;
+			debootstrap strace procps btrfs-progs ;;
 	lint)	echo clang-tidy libcmocka-dev ;;
 	fuzz)	echo clang llvm libclang-rt-dev ;;
 	arm64)	echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross \

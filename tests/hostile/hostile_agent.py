@@ -492,7 +492,7 @@ WITHIN = [never_answers, talks_only, floods_log, floods_control,
           waits_for_body]
 
 
-# ---- trees: TREE_GET's stream as the test has written it ------------------
+# ---- copies: a flow as the test has written it ----------------------------
 
 class Flow:
     """OUT of a request, within its credit."""
@@ -560,6 +560,41 @@ def sends_tree_without_end(a):
             n += 100
         a.frame(result_frame(flow.request, outcome=3, out=flow.sent))
     tree_served(a, after)
+
+
+# ---- PUT: OUT is the file `tree`, IN is taken as the file `how` says --------
+
+# When IN is enough (its bytes so far, all of them), what is told of it.
+HOW = {
+    b"whole": (lambda n, whole: whole, 0),
+    b"nothing": (lambda n, whole: True, 0),
+    b"half": (lambda n, whole: n > 100000, 0),
+    b"a byte more": (lambda n, whole: whole, 1),
+    b"a byte less": (lambda n, whole: whole, -1),
+}
+
+
+def takes_file(a):
+    """A RESULT of success with the file `info`."""
+    while True:
+        flow = Flow(a, a.wanted(OPEN, 600))
+        outcome = 0 if flow.send(told("tree")) else 3
+        enough, lie = HOW[told("how")]
+        a.frame(credit_frame(flow.request, 1, 1 << 40))
+        n, whole = 0, False
+        while outcome == 0 and not enough(n, whole):
+            frame = a.receive(600)[1]
+            if frame[0] == PING:
+                a.frame(sealed.pong_frame(frame))
+            elif frame[0] == sealed.CANCEL:
+                outcome = 3
+            elif frame[0] in (sealed.DATA, sealed.EOF) and frame[5] == 1:
+                whole = frame[0] == sealed.EOF
+                n += 0 if whole else len(frame) - 14
+                a.ack()
+        a.frame(result_frame(flow.request, outcome=outcome, taken=n + lie,
+                             out=flow.sent, info=told("info")))
+        a.ack()
 
 
 # ---- good manners, for what is needed beside ----------------------------
