@@ -136,18 +136,6 @@ limits_write(const struct limits *limits, struct json *json)
 	}
 }
 
-static uint64_t
-get64(const uint8_t *at)
-{
-	uint64_t v = 0;
-	int i;
-
-	for (i = 0; i < 8; i++) {
-		v = v << 8 | at[i];
-	}
-	return v;
-}
-
 void
 limits_bound(const struct limits *limits, struct wire_list asked,
     struct items *items)
@@ -155,6 +143,7 @@ limits_bound(const struct limits *limits, struct wire_list asked,
 	struct limits rest = *limits;
 	uint8_t item[WIRE_LIMIT_BYTES];
 	struct wire_bytes one;
+	uint64_t soft, hard;
 
 	while (wire_next(&asked, &one)) {
 		if (one.len != sizeof(item) || one.at[0] >= WIRE_LIMITS_MAX ||
@@ -164,12 +153,12 @@ limits_bound(const struct limits *limits, struct wire_list asked,
 		}
 		rest.of[one.at[0]].given = false;
 		item[0] = one.at[0];
-		put64(item + 1, get64(one.at + 1) <
-		    limits->of[item[0]].soft ? get64(one.at + 1) :
-		    limits->of[item[0]].soft);
-		put64(item + 9, get64(one.at + 9) <
-		    limits->of[item[0]].hard ? get64(one.at + 9) :
-		    limits->of[item[0]].hard);
+		soft = wire_number_get(one.at + 1, 8);
+		hard = wire_number_get(one.at + 9, 8);
+		wire_number_put(item + 1, soft < limits->of[item[0]].soft ?
+		    soft : limits->of[item[0]].soft, 8);
+		wire_number_put(item + 9, hard < limits->of[item[0]].hard ?
+		    hard : limits->of[item[0]].hard, 8);
 		items_add(items, item, sizeof(item));
 	}
 	limits_items(&rest, items);
