@@ -291,6 +291,17 @@ spawn(const struct child_spec *spec, const struct ends *ends)
 	    SIGCHLD, &leader);
 }
 
+/* From here on nobody else may run it: see init.h. */
+static void
+take_job(void)
+{
+	char first;
+
+	if (recv(init.core, &first, sizeof(first), MSG_DONTWAIT) == -1) {
+		_exit(1);
+	}
+}
+
 static void
 start(struct child_spec *spec)
 {
@@ -311,6 +322,7 @@ start(struct child_spec *spec)
 	} else {
 		open_pipes(spec, &e);
 	}
+	take_job();
 	init.leader = spawn(spec, &e);
 	if (init.leader == -1) {
 		fail(WIRE_STEP_FORK, errno, "a new process");
@@ -494,7 +506,7 @@ take_order(void)
 	}
 }
 
-/* The job that a waiting init is for. */
+/* The job that a waiting init is for; it stays in the socket. */
 static const uint8_t *
 await_body(uint32_t *len)
 {
@@ -502,7 +514,7 @@ await_body(uint32_t *len)
 	ssize_t n;
 
 	do {
-		n = recv(init.core, body, sizeof(body), 0);
+		n = recv(init.core, body, sizeof(body), MSG_PEEK);
 	} while (n == -1 && errno == EINTR);
 	if (n <= 0) {
 		_exit(0);

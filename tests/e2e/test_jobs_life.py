@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -39,6 +40,14 @@ def failed(result, step, number=None):
 
 
 # ---- a job against its init ---------------------------------------------
+
+def own_children(core):
+    try:
+        with open(f"/proc/{core}/task/{core}/children") as f:
+            return [int(pid) for pid in f.read().split()]
+    except OSError:
+        return []
+
 
 def test_a_job_that_kills_its_init(place, mark):  # noqa: F811
     job = place.jobs.sh(f"setsid {place.brood} ignore {mark} & "
@@ -94,21 +103,69 @@ def test_a_job_that_stops_its_init(place, mark):  # noqa: F811
 
 def test_a_job_against_the_waiting_init(place, mark):  # noqa: F811
     """One init waits for the next job; where it is the job's own user's,
-    that job can stop or kill it.  The next one runs or says what happened,
-    and the ones after it run."""
-    core = place.core()
-    for number in (signal.SIGSTOP, signal.SIGKILL):
-        place.alive()
+    that job can stop or kill it.  The next one runs all the same, once."""
+    core, path = place.core(), place.target.path("runs")
+    place.jobs.run("touch", path)
+    for i in range(200):
         wait_for("an init waits", lambda: len(below(core)) == 1)
         (spare,) = below(core)
-        os.kill(spare, number)
-        start = time.monotonic()
-        result = place.jobs.run("echo", "next")
-        assert (result.outcome, result.stdout) == (EXITED, b"next\n") or (
-            number == signal.SIGKILL and failed(result, "WAIT")), result
-        place.alive()
-        assert time.monotonic() - start < 10
+        os.kill(spare, signal.SIGSTOP if i % 20 == 0 else signal.SIGKILL)
+        # From at once to a while after it is reaped and has a successor.
+        time.sleep(i % 5 * 0.0005)
+        result = place.jobs.sh(f"echo {i} >>{path}; exit 3").wait()
+        assert (result.outcome, result.code) == (EXITED, 3), (i, result)
+    assert place.read(path).split() == [b"%d" % i for i in range(200)]
     wait_for("nothing is left", lambda: idle(core))
+
+
+def test_inits_that_are_hunted(place):  # noqa: F811
+    """Each is killed as soon as it is there: before it has its job, while
+    it prepares it, after it has started it.  No job runs twice, and one that
+    is told as not started has not run."""
+    core, path = place.core(), place.target.path("runs")
+    place.jobs.run("touch", path)
+    told, hunting = {}, threading.Event()
+
+    def hunt():
+        while not hunting.is_set():
+            for pid in own_children(core):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.0002)
+    hunter = threading.Thread(target=hunt)
+    hunter.start()
+    try:
+        for i in range(count(150, 1000)):
+            told[b"%d" % i] = place.jobs.sh(
+                f"echo {i} >>{path}; exit 3").wait()
+    finally:
+        hunting.set()
+        hunter.join()
+    ran = place.read(path).split()
+    assert len(ran) == len(set(ran)), "one ran twice"
+    for i, result in told.items():
+        if result.outcome == EXITED:
+            assert result.code == 3 and i in ran, (i, result)
+        else:
+            failed(result, "WAIT")
+            assert i not in ran or b"before it had" not in result.text
+    place.alive()
+    wait_for("nothing is left", lambda: idle(core))
+
+
+def test_a_signal_that_comes_at_the_end(place):  # noqa: F811
+    """The init ends with it unread: what it said before is not lost."""
+    jobs = []
+    for i in range(count(300, 3000)):
+        job = place.jobs.exec("sh", "-c", "echo out; exit 7")
+        time.sleep(i % 12 * 0.0003)
+        job.signal(signal.SIGWINCH)
+        jobs.append(job.wait())
+    told = {(r.outcome, r.code, r.stdout) for r in jobs}
+    assert told == {(EXITED, 7, b"out\n")}, told
+    place.alive()
 
 
 def test_a_job_that_stops_a_worker(place):  # noqa: F811
