@@ -36,8 +36,11 @@ struct child_spec {
 int child_spec(struct child_spec *spec, const struct wire_exec *exec,
     const struct agent_start *start, struct error *error);
 
-/* In the init: HOME, USER, LOGNAME and SHELL of a user, unless given. */
-void child_user_env(struct child_spec *spec, const struct user *user);
+/*
+ * In the init: HOME, USER, LOGNAME and SHELL of a user, unless given.  0, or
+ * -1 with errno.
+ */
+int child_user_env(struct child_spec *spec, const struct user *user);
 
 /*
  * In the leader, whose memory is still the init's: a session of

@@ -134,7 +134,9 @@ become(struct child_spec *spec, struct user *user)
 	    user_become(user, &error) == -1) {
 		fail(error.step, error.number, error.text);
 	}
-	child_user_env(spec, user);
+	if (child_user_env(spec, user) == -1) {
+		fail(WIRE_STEP_FORK, errno, "arguments");
+	}
 }
 
 /* The user's own shell, else a common one. */
@@ -158,7 +160,7 @@ choose_shell(struct child_spec *spec, struct user *user)
 	}
 	for (i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
 		if (shells[i] != NULL && access(shells[i], X_OK) == 0) {
-			argv[0] = strdup(shells[i]);
+			argv[0] = (char *)(uintptr_t)shells[i];
 			spec->argv = argv;
 			return;
 		}
