@@ -263,7 +263,7 @@ WRAP_test_agent_faults := open fstat read setgroups setresgid setresuid \
 	ioctl fcntl pipe2 dup2 clone nice setrlimit execve malloc calloc \
 	socketpair fork session_fail
 WRAP_test_init := kill
-WRAP_test_tree := open
+WRAP_test_tree := open opendir
 wraps = $(patsubst %,-Wl$(comma)--wrap=%,$(WRAP_$(basename $(notdir $(1)))))
 comma := ,
 $(foreach t,$(UNIT),$(eval $(call test_program,$(B)/tests/unit/$(basename \
