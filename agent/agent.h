@@ -30,6 +30,7 @@ struct agent_start {
 	const char *hash;		/* hex, or NULL */
 	bool unlink;
 	const char *user;		/* of jobs that name none, or NULL */
+	const char *groups;		/* that any user gets, or NULL */
 	bool keep_home;			/* the image says what HOME is */
 };
 

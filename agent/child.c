@@ -208,6 +208,7 @@ child_spec(struct child_spec *spec, const struct wire_exec *exec,
 	spec->cwd = exec->cwd.len > 0 ? copy(&at, exec->cwd) : NULL;
 	spec->named = exec->user.len > 0;
 	spec->user = spec->named ? copy(&at, exec->user) : start->user;
+	spec->groups = start->groups;
 	if (!spec->named && start->keep_home) {
 		spec->given[0] = true;
 	}

@@ -14,6 +14,7 @@
 /* A command ready to run: all strings in one block, NULL-ended vectors. */
 struct child_spec {
 	const char *user;		/* to look up; NULL: stay who we are */
+	const char *groups;		/* borrowed: added to the user's */
 	bool named;			/* user comes from the request */
 	char *cwd;			/* NULL: where the core is, or a home */
 	char **argv;

@@ -130,7 +130,7 @@ become(struct child_spec *spec, struct user *user)
 {
 	struct error error;
 
-	if (user_find(user, spec->user, &error) == -1 ||
+	if (user_find(user, spec->user, spec->groups, &error) == -1 ||
 	    user_become(user, &error) == -1) {
 		fail(error.step, error.number, error.text);
 	}
@@ -151,7 +151,7 @@ choose_shell(struct child_spec *spec, struct user *user)
 
 	if (spec->user == NULL) {
 		snprintf(uid, sizeof(uid), "%u", (unsigned)getuid());
-		if (user_find(user, uid, &error) == -1) {
+		if (user_find(user, uid, NULL, &error) == -1) {
 			user->known = false;
 		}
 	}

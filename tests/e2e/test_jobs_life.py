@@ -4,6 +4,7 @@ what is told is true, and what can still work does.
 """
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import threading
@@ -13,7 +14,8 @@ import pytest
 from docker_fixture import docker_program
 from jobs_client import (CANCELLED, EXITED, FAILED, SIGNALED, STDIN,
                          TIMED_OUT, UMASK, UNLIMITED, Jobs, Place, below,
-                         born, broods, gone, idle, place, stat, user_host)  # noqa: F401
+                         born, broods, encode, gone, idle, make_wire, place, stat,
+                         user_host)  # noqa: F401
 from spine import (Docker, Local, count, find, get_target, kill_all, marker,
                    new_host, once, wait_for)  # noqa: F401
 
@@ -250,6 +252,39 @@ def test_a_stopped_init_outlives_no_core(mark, new_host):  # noqa: F811
     os.kill(core, signal.SIGKILL)
     gone(mark, 8)
     wait_for("the init is gone", lambda: stat(init) is None)
+
+
+@pytest.mark.parametrize("what", ["put", "get", "tree", "remove"])
+def test_a_stopped_worker_outlives_no_core(what, new_host):  # noqa: F811
+    one = own(new_host(), once("local-own", Local))
+    core, top = one.core(), one.target.path("worker")
+    os.mkdir(top)
+    if what == "put":
+        job = one.jobs.request("put", path=f"{top}/f".encode(), mode=0o600)
+        job.write(make_wire.f(encode("start")) + b"x" * 3000)
+    elif what == "get":
+        pathlib.Path(top, "f").write_bytes(bytes(3_000_000))
+        one.jobs.request("get", path=f"{top}/f".encode(), window=8192,
+                         length=UNLIMITED)
+    elif what == "tree":
+        job = one.jobs.request("tree_put", path=f"{top}/t".encode())
+        job.write(make_wire.f(encode("entry", kind=2, mode=0o700)))
+    else:
+        for i in range(60000):
+            open(f"{top}/{i}", "w").close()
+        one.jobs.request("fs", op=4, flags=2, path=top.encode())
+    find_worker = lambda: [p for p in own_children(core)  # noqa: E731
+                           if os.getpgid(p) == p != os.getsid(p)]
+    (worker,) = wait_for("a worker", find_worker)
+    os.kill(core, signal.SIGSTOP)       # else it would wake the worker
+    os.kill(worker, signal.SIGSTOP)
+    wait_for("both are stopped", lambda: stat(worker)[0] == "T" ==
+             stat(core)[0])
+    os.kill(core, signal.SIGKILL)
+    wait_for("the worker is gone", lambda: stat(worker) is None, 8)
+    if what in ("put", "tree"):
+        assert os.listdir(top) == []    # it has tidied up
+    shutil.rmtree(top, ignore_errors=True)
 
 
 def test_a_stop_ends_them(mark, new_host):  # noqa: F811

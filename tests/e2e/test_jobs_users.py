@@ -82,6 +82,35 @@ def test_ids_are_dockers(host, who):  # noqa: F811
     assert (done.status, done.out) == (0, said), done
 
 
+ADDED = ("--group-add", "2001", "--group-add", "audio", "--group-add",
+         "4242")
+
+
+@pytest.mark.parametrize("who", [
+    None, "root", "0:5", "alice", "alice:team", "4242", "1001:1002", ":team",
+    "homeless"])
+def test_added_groups_are_dockers(host, who):  # noqa: F811
+    """docker run --group-add: every user of the container has them."""
+    where = box(*ADDED)
+    opts = () if who is None else ("-u", who)
+    status, said = where.docker(*opts, where.box, "sh", "-c", IDS)
+    assert status == 0 and {b"29", b"2001", b"4242"} <= set(
+        said.split(b"\n")[2].split())
+    done = host.exec(where, "sh", "-c", IDS, opts=opts)
+    assert (done.status, done.out) == (0, said), done
+
+
+def test_added_groups_open_files(host, tmp_path):  # noqa: F811
+    where, mine = box(*ADDED), tmp_path / "f"
+    where.admin("mkdir -p /audios; chmod 0770 /audios; chgrp audio /audios")
+    mine.write_bytes(b"hello")
+    assert host.run("cp", "-u", "bob", str(mine),
+                    f"{where}:/audios/f").status == 0
+    assert host.run("cp", "-u", "bob", f"{where}:/audios/f", "-").out == (
+        b"hello")
+    assert host.run("fs", "ls", "-u", "bob", f"{where}:/audios").status == 0
+
+
 def test_root_groups_do_not_leak(host):  # noqa: F811
     where = box()
     assert user(host, where, "root", "id -G").out == b"0 2001\n"
@@ -162,7 +191,8 @@ def test_environment(host):  # noqa: F811
 
 @pytest.mark.parametrize("options", [
     ("--user", "1001"), ("--user", "alice"), ("--user", "alice:team"),
-    ("--user", "4242"), ("--user", "0:5"), ("--user", "root"),
+    ("--user", "4242"), ("--user", "0:5"), ("--user", "root"), ADDED,
+    ("--user", "alice", *ADDED), ("--user", "4242", *ADDED),
     ("--user", "alice", "-e", "HOME=/elsewhere"),
     ("--user", "alice", "-e", "HOME="),
     ("--user", "bob", "-w", "/open", "-e", "A=b")],
