@@ -99,16 +99,12 @@ on_child(int number)
 	(void)number;			/* it only ends the wait */
 }
 
-/* If a job has stopped us, the core's death starts us again. */
-static void
-wake_at_death(void)
-{
-	prctl(PR_SET_PDEATHSIG, SIGCONT);
-}
-
 /*
- * Only the end of a child may interrupt us, and only while we wait: what
- * else a job sends to all its processes stays pending.
+ * A group of its own in the core's session: if a job has stopped us when the
+ * core dies, the kernel lets us go on (PDEATHSIG would need the core to have
+ * the right to signal us).  Only the end of a child may interrupt us, and
+ * only while we wait: what else a job sends to all its processes, and the
+ * HUP that comes with that CONT, stays pending.
  */
 static void
 guard(void)
@@ -116,9 +112,8 @@ guard(void)
 	struct sigaction sa = { .sa_handler = on_child };
 	sigset_t all;
 
-	setsid();
+	setpgid(0, 0);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	wake_at_death();
 	child_reset();
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
@@ -317,7 +312,6 @@ start(struct child_spec *spec)
 	if (spec->flags & WIRE_EXEC_SHELL) {
 		choose_shell(spec, &user);
 	}
-	wake_at_death();		/* a change of user ended that */
 	set_text(&msg, enter(spec, &user));
 	if (spec->flags & WIRE_EXEC_TTY) {
 		open_terminal(spec, &e);
