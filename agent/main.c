@@ -16,10 +16,8 @@ usage(const char *what)
 	fprintf(stderr, "sandmux-agent: %s\n"
 	    "usage: sandmux-agent start|attach VERSIONS TOKEN SESSION LINK "
 	    "HOSTKEY\n           [hash=HEX] [unlink] "
-	    "[user=USER] [groups=GROUPS] [keep-home]
-"
-	    "       sandmux-agent --self-check HEX | remove | version | wait
-"
+	    "[user=USER] [groups=GROUPS] [keep-home]\n"
+	    "       sandmux-agent --self-check HEX | remove | version | wait\n"
 	    "It is started by sandmux on the host, not by hand.\n", what);
 	return 2;
 }
