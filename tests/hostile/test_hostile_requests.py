@@ -7,6 +7,7 @@ import pathlib
 import random
 import struct
 import sys
+import time
 
 import pytest
 
@@ -45,10 +46,26 @@ class Asker:
                           body, out=out)
         return self.number
 
-    def result(self, number, timeout=30):
-        self.host.ack()     # or it must keep what it has said
-        return sealed.parse_result(self.host.wanted(
-            sealed.RESULT, timeout, request=number))
+    def frames(self, number, seconds=30):
+        """A request's frames, as they come; all is acknowledged, or the
+        agent must keep it."""
+        end, got = time.monotonic() + seconds, 0
+        while True:
+            _, frame = self.host.receive(end - time.monotonic())
+            got += 1
+            if got % 20 == 0:
+                self.host.ack()
+            if frame[0] == sealed.PING:
+                self.host.frame(sealed.pong_frame(frame))
+            elif frame[0] in (sealed.DATA, sealed.CREDIT, sealed.RESULT) and (
+                    frame[1:5] == u32(number)):
+                yield frame
+
+    def result(self, number):
+        self.host.ack()
+        for frame in self.frames(number):
+            if frame[0] == sealed.RESULT:
+                return sealed.parse_result(frame)
 
     def ask(self, body, kind=None, **how):
         return self.result(self.open(body, kind, **how))
@@ -66,16 +83,12 @@ class Asker:
 
     def listed(self):
         """JOBS: the fields of each."""
-        number = self.open(encode("jobs"))
-        whole = b""
-        while True:
-            _, frame = self.host.receive(30)
-            if frame[0] == sealed.PING:
-                self.host.frame(sealed.pong_frame(frame))
-            elif frame[0] == sealed.DATA and frame[1:5] == u32(number):
-                whole += frame[14:]
-            elif frame[0] == sealed.RESULT and frame[1:5] == u32(number):
+        number, whole = self.open(encode("jobs")), b""
+        for frame in self.frames(number):
+            if frame[0] == sealed.RESULT:
                 break
+            if frame[0] == sealed.DATA:
+                whole += frame[14:]
         found, at = [], 0
         while at < len(whole):
             item, at = make_wire.take_f(whole, at)
