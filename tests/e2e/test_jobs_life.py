@@ -262,6 +262,8 @@ def test_a_stopped_init_outlives_no_core(mark, where, new_host):  # noqa: F811
 def test_a_stopped_worker_outlives_no_core(what, new_host):  # noqa: F811
     one = own(new_host(), once("local-own", Local))
     core, top = one.core(), one.target.path("worker")
+    wait_for("an init waits", lambda: len(below(core)) == 1)
+    before = set(own_children(core))
     os.mkdir(top)
     if what == "put":
         job = one.jobs.request("put", path=f"{top}/f".encode(), mode=0o600)
@@ -277,9 +279,8 @@ def test_a_stopped_worker_outlives_no_core(what, new_host):  # noqa: F811
         for i in range(60000):
             open(f"{top}/{i}", "w").close()
         one.jobs.request("fs", op=4, flags=2, path=top.encode())
-    find_worker = lambda: [p for p in own_children(core)  # noqa: E731
-                           if os.getpgid(p) == p != os.getsid(p)]
-    (worker,) = wait_for("a worker", find_worker)
+    (worker,) = wait_for("a worker", lambda: set(own_children(core)) - before)
+    wait_for("it has begun", lambda: os.getpgid(worker) == worker)
     os.kill(core, signal.SIGSTOP)       # else it would wake the worker
     os.kill(worker, signal.SIGSTOP)
     wait_for("both are stopped", lambda: stat(worker)[0] == "T" ==
