@@ -69,7 +69,7 @@ void jobs_begin(const struct agent_start *start);
 void job_exec(struct session_request *req, const struct wire_exec *exec,
     const uint8_t *body, uint32_t len);
 void job_kill(struct session_request *req, const struct wire_kill *kill);
-void job_list(struct session_request *req);
+void job_list(struct session_request *req);	/* joblist.c */
 
 /* The job of that number in this session; NULL if there is none. */
 struct job *job_find(uint32_t id);
