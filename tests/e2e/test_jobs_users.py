@@ -16,6 +16,7 @@ import time
 import pytest
 import spine
 from docker_fixture import docker_program
+from jobs_client import CANCELLED, TTY, Jobs
 from spine import (QEMU, SANDMUX, Docker, find, get_target,
                    host, marker, new_host, once,  # noqa: F401
                    shared_host, wait_for)  # noqa: F401
@@ -445,6 +446,29 @@ def test_users_are_apart(new_host):  # noqa: F811
         == b"mine\n"
     assert client.poll() is None and find(mark) != []
     assert host.sh(where, "rm /open/secret").status == 0
+
+
+@pytest.mark.parametrize("who", ["alice", "4242", "root"])
+def test_terminals_are_apart(new_host, who):  # noqa: F811
+    """A job's terminal is its user's: by name too, and nobody else's."""
+    where, host = box(), new_host()  # noqa: F811
+    jobs = Jobs(host, where)
+    job = jobs.sh("tty; echo out >/dev/stdout; echo err >/dev/stderr; "
+                  "echo tty >/dev/tty; sleep 60", user=who, flags=TTY)
+    job.until(b"\r\ntty\r\n")
+    path, *said = job.out.decode().split()
+    assert path.startswith("/dev/pts/") and said == ["out", "err", "tty"]
+    owner = "0" if who == "root" else who.replace("alice", "1001")
+    assert where.admin(f"stat -c %u {path}").decode().strip() == owner
+    for other in ("bob", "4343"):
+        tried = jobs.sh(f"(exec 3<{path}) && echo read; (exec 3>{path}) && "
+                        f"echo written; (exec 3<>{path}) && echo both; :",
+                        user=other).wait()
+        assert (tried.status, tried.stdout) == (0, b""), tried
+        assert tried.stderr.count(b"ermission denied") == 3, tried
+    job.cancel()
+    assert job.wait().outcome == CANCELLED
+    jobs.close()
 
 
 # ---- the record of who ran what -----------------------------------------------
