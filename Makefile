@@ -257,8 +257,18 @@ $(call objects,$(B)/$(3),$(2)): private INC := $(patsubst \
 	%,-I%,$(call side_of,$(2)))
 endef
 
+# Functions that a test puts itself in place of, to make them fail.
+WRAP_test_agent_faults := open fstat read setgroups setresgid setresuid \
+	syscall prctl access chdir unlockpt ptsname_r tcgetattr tcsetattr \
+	ioctl fcntl pipe2 dup2 clone nice setrlimit execve malloc calloc \
+	socketpair fork session_fail
+WRAP_test_init := kill
+WRAP_test_tree := open opendir
+wraps = $(patsubst %,-Wl$(comma)--wrap=%,$(WRAP_$(basename $(notdir $(1)))))
+comma := ,
 $(foreach t,$(UNIT),$(eval $(call test_program,$(B)/tests/unit/$(basename \
-	$(notdir $(t))),$(t),asan,$$(CC) $$(SANITIZE),,-lcmocka)))
+	$(notdir $(t))),$(t),asan,$$(CC) $$(SANITIZE),,-lcmocka $(call \
+	wraps,$(t)))))
 $(foreach t,$(FUZZ),$(eval $(call test_program,$(B)/tests/replay/$(basename \
 	$(notdir $(t))),$(t),asan,$$(CC) $$(SANITIZE),tests/fuzz/replay.c,)))
 

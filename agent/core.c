@@ -174,7 +174,7 @@ on_opened(void *ctx, struct session_request *req, const uint8_t *body,
 	}
 	switch (msg.type) {
 	case WIRE_EXEC:
-		job_exec(req, &msg.u.exec, body, len, core.start);
+		job_exec(req, &msg.u.exec, body, len);
 		break;
 	case WIRE_PUT:
 		file_put(req, &msg.u.put, core.start);
@@ -379,6 +379,7 @@ set_up(int fd, const struct agent_start *start, uint8_t unlinked)
 	close_stdio();
 	child_prepare();
 	core.start = start;
+	jobs_begin(start);
 	core.stub = fd;
 	core.deadline = clock_now() + ATTEMPT_MS * (uint64_t)CLOCK_MS;
 	signal(SIGPIPE, SIG_IGN);
@@ -462,7 +463,7 @@ turn(void)
 	link_run(core.link, &core.set);
 	session_each(core.session, visit_echo, NULL);
 	link_flush(core.link);
-	jobs_prepare(core.start);
+	jobs_prepare();
 	return link_state(core.link) < LINK_CLOSED;
 }
 

@@ -16,7 +16,7 @@ usage(const char *what)
 	fprintf(stderr, "sandmux-agent: %s\n"
 	    "usage: sandmux-agent start|attach VERSIONS TOKEN SESSION LINK "
 	    "HOSTKEY\n           [hash=HEX] [unlink] "
-	    "[user=USER] [keep-home]\n"
+	    "[user=USER] [groups=GROUPS] [keep-home]\n"
 	    "       sandmux-agent --self-check HEX | remove | version | wait\n"
 	    "It is started by sandmux on the host, not by hand.\n", what);
 	return 2;
@@ -95,6 +95,8 @@ start(int argc, char **argv, struct agent_start *s,
 			s->unlink = true;
 		} else if (strncmp(argv[i], "user=", 5) == 0) {
 			s->user = argv[i] + 5;
+		} else if (strncmp(argv[i], "groups=", 7) == 0) {
+			s->groups = argv[i] + 7;
 		} else if (strcmp(argv[i], "keep-home") == 0) {
 			s->keep_home = true;
 		}

@@ -47,6 +47,12 @@ jobs_ask(const char *target, const struct wire *msg, struct text *text,
 	}
 	run_request(&run, msg, &end);
 	rc = run_complaint(&end, error) ? -1 : 0;
+	if (rc == 0 && end.signal == 0 && (end.outcome != WIRE_EXITED ||
+	    end.code != 0)) {
+		error_set(error, WIRE_STEP_PROTOCOL, 0, "the agent's answer "
+		    "is not understood");
+		rc = -1;
+	}
 	run_end_free(&end);
 	client_close(run.client);
 	return rc;

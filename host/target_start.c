@@ -113,6 +113,7 @@ start(struct target_link *link)
 		.hash = baked || (facts->flags & TRANSPORT_KEEP) != 0 ?
 		    NULL : facts->hash,
 		.user = transport_default_user(&link->place),
+		.groups = facts->groups,
 		.keep_home = (facts->flags & TRANSPORT_HOME_SET) != 0,
 		.session = link->session, .secret = link->secret,
 		.number = link->number = 1, .id = link->session_id,

@@ -35,6 +35,7 @@ struct transport_facts {
 	char arch[16];			/* "amd64"; empty: like the host's */
 	char image[128];		/* its image, for inject() */
 	char user[128];			/* configured user, empty: unknown */
+	char groups[512];		/* added to any user's, each with ':' */
 	char workdir[256];		/* configured directory, likewise */
 	char agent[TRANSPORT_PATH_MAX];	/* where an agent was put, or empty */
 	char hash[2 * SEAL_KEY + 1];	/* that agent's */

@@ -76,7 +76,8 @@ parse(struct transport_place *place, char *text, struct error *error)
 	    !line(&text, status, sizeof(status)) ||
 	    !line(&text, facts->image, sizeof(facts->image)) ||
 	    !line(&text, facts->user, sizeof(facts->user)) ||
-	    !line(&text, home, sizeof(home))) {
+	    !line(&text, home, sizeof(home)) ||
+	    !line(&text, facts->groups, sizeof(facts->groups))) {
 		error_set(error, WIRE_STEP_START, 0, "docker:%s: `docker "
 		    "inspect` said something that cannot be read",
 		    place->target.name);
@@ -131,6 +132,7 @@ transport_docker_resolve(struct transport_place *place, uint64_t deadline,
 	    "{{\"\\n\"}}{{.Image}}{{\"\\n\"}}{{.Config.User}}{{\"\\n\"}}"
 	    "{{range .Config.Env}}{{if ne . \"HOME=\"}}{{if eq \"HOME\" "
 	    "(index (split . \"=\") 0)}}H{{end}}{{end}}{{end}}{{\"\\n\"}}"
+	    "{{range .HostConfig.GroupAdd}}{{.}}:{{end}}{{\"\\n\"}}"
 	    "{{.Config.WorkingDir}}");
 	argv_add(&argv, place->target.name);
 	if (transport_docker_run(place, cmd, &argv, deadline, error) == 0) {

@@ -7,6 +7,7 @@ the real one.  Each mode is one function: those of BEFORE act before READY,
 those of AFTER when a request is open (its number is given).  FALLS_SILENT
 and the like stay until they are killed.
 """
+import json
 import os
 import pathlib
 import struct
@@ -594,6 +595,33 @@ def takes_file(a):
                 a.ack()
         a.frame(result_frame(flow.request, outcome=outcome, taken=n + lie,
                              out=flow.sent, info=told("info")))
+        a.ack()
+
+
+# ---- answers about jobs, as the test has written them ---------------------
+
+def tells(a):
+    """The file `lie`: for each kind of request, or "0" for all others, what
+    goes to OUT and what RESULT says, bytes as hex."""
+    while True:
+        frame = a.wanted(OPEN, 600)
+        flow = Flow(a, frame)
+        lies = json.loads(told("lie"))
+        lie = dict(lies.get(str(frame[5]), lies["0"]))
+        flow.send(bytes.fromhex(lie.pop("data", "")))
+        for name in ("text", "info"):
+            lie[name] = bytes.fromhex(lie.get(name, ""))
+        a.frame(result_frame(flow.request, **{"out": flow.sent, **lie}))
+        a.ack()
+
+
+def tells_without_end(a):
+    """The file `lie` on OUT, again and again."""
+    while True:
+        flow, lie = Flow(a, a.wanted(OPEN, 600)), told("lie")
+        while flow.send(lie):
+            pass
+        a.frame(result_frame(flow.request, outcome=3, out=flow.sent))
         a.ack()
 
 
