@@ -180,7 +180,7 @@ HAVE_ARM64 := $(if $(filter agent-arm64 check-arm64,$(MAKECMDGOALS)),$(ARM64_BIN
 EMBED = -DEMBED_AGENT='"$(AGENT_BIN)"' \
 	$(if $(HAVE_ARM64),-DEMBED_AGENT_ARM64='"$(ARM64_BIN)"')
 HOST_BIN := $(B)/host/sandmux
-HOST_LIBS := -lsodium
+HOST_LIBS := -lsodium -lyaml
 EMBED_SRC := $(wildcard host/*.S)
 HOST_OBJS := $(call objects,$(B)/host,$(HOST) $(EMBED_SRC))
 
@@ -252,13 +252,23 @@ $(1): $(call objects,$(B)/$(3),$(2) $(5)) $(B)/$(3)/libcommon.a \
 	$$(call say,LD $$@)
 	$$(Q)$(4) -o $$@ $(call objects,$(B)/$(3),$(2) $(5)) $(patsubst \
 		%,$(B)/$(3)/lib%.a,$(call side_of,$(2))) \
-		$(B)/$(3)/libcommon.a $(6) -lsodium
+		$(B)/$(3)/libcommon.a $(6) -lsodium -lyaml
 $(call objects,$(B)/$(3),$(2)): private INC := $(patsubst \
 	%,-I%,$(call side_of,$(2)))
 endef
 
+# Functions that a test puts itself in place of, to make them fail.
+WRAP_test_agent_faults := open fstat read setgroups setresgid setresuid \
+	syscall prctl access chdir unlockpt ptsname_r tcgetattr tcsetattr \
+	ioctl fcntl pipe2 dup2 clone nice setrlimit execve malloc calloc \
+	socketpair fork session_fail
+WRAP_test_init := kill
+WRAP_test_tree := open opendir
+wraps = $(patsubst %,-Wl$(comma)--wrap=%,$(WRAP_$(basename $(notdir $(1)))))
+comma := ,
 $(foreach t,$(UNIT),$(eval $(call test_program,$(B)/tests/unit/$(basename \
-	$(notdir $(t))),$(t),asan,$$(CC) $$(SANITIZE),,-lcmocka)))
+	$(notdir $(t))),$(t),asan,$$(CC) $$(SANITIZE),,-lcmocka $(call \
+	wraps,$(t)))))
 $(foreach t,$(FUZZ),$(eval $(call test_program,$(B)/tests/replay/$(basename \
 	$(notdir $(t))),$(t),asan,$$(CC) $$(SANITIZE),tests/fuzz/replay.c,)))
 

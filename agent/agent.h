@@ -6,7 +6,8 @@
  * core.c the loop that talks to the host, attempt.c how descriptors for it
  * come.  A job: job.c (the core's side), init.c (its own process), child.c
  * (exec), tree.c (its descendants), user.c (who it is), terminal.c (one that
- * was handed over), joblog.c (output that is kept).  worker.c starts the
+ * was handed over), joblog.c (output that is kept), joblist.c (what is told
+ * of all).  worker.c starts the
  * processes that serve files (file.c, put.c, file_tree.c, fs.c), facts
  * (probe.c) and lists.
  */
@@ -30,6 +31,7 @@ struct agent_start {
 	const char *hash;		/* hex, or NULL */
 	bool unlink;
 	const char *user;		/* of jobs that name none, or NULL */
+	const char *groups;		/* that any user gets, or NULL */
 	bool keep_home;			/* the image says what HOME is */
 };
 

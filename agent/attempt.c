@@ -54,7 +54,7 @@ attempt_name(struct sockaddr_un *un, const char *session)
 	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) +
 	    (socklen_t)snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1,
-	    "sandmux-%s", session);
+	    "%s", session);
 }
 
 int

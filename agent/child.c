@@ -208,6 +208,7 @@ child_spec(struct child_spec *spec, const struct wire_exec *exec,
 	spec->cwd = exec->cwd.len > 0 ? copy(&at, exec->cwd) : NULL;
 	spec->named = exec->user.len > 0;
 	spec->user = spec->named ? copy(&at, exec->user) : start->user;
+	spec->groups = start->groups;
 	if (!spec->named && start->keep_home) {
 		spec->given[0] = true;
 	}
@@ -251,7 +252,7 @@ child_close(int first, int last)
  * NAME=value in its place, or as one more: there is room.  What the user's
  * entry does not tell is no variable at all, least of all the agent's own.
  */
-static void
+static int
 set_env(struct child_spec *spec, const char *name, const char *value)
 {
 	size_t len = strlen(name), i;
@@ -268,11 +269,11 @@ set_env(struct child_spec *spec, const char *name, const char *value)
 			spec->envp[i] = spec->envp[--spec->env_count];
 			spec->envp[spec->env_count] = NULL;
 		}
-		return;
+		return 0;
 	}
 	entry = malloc(len + strlen(value) + 2);
 	if (entry == NULL) {
-		return;
+		return -1;
 	}
 	memcpy(entry, name, len);
 	entry[len] = '=';
@@ -281,9 +282,10 @@ set_env(struct child_spec *spec, const char *name, const char *value)
 	if (i == spec->env_count) {
 		spec->envp[++spec->env_count] = NULL;
 	}
+	return 0;
 }
 
-void
+int
 child_user_env(struct child_spec *spec, const struct user *user)
 {
 	const char *values[CHILD_USER_VARS] = { user->home, user->name,
@@ -291,10 +293,12 @@ child_user_env(struct child_spec *spec, const struct user *user)
 	size_t i, count = spec->named ? CHILD_USER_VARS : 1;
 
 	for (i = 0; i < count; i++) {
-		if (!spec->given[i]) {
-			set_env(spec, user_vars[i], values[i]);
+		if (!spec->given[i] &&
+		    set_env(spec, user_vars[i], values[i]) == -1) {
+			return -1;
 		}
 	}
+	return 0;
 }
 
 void
@@ -383,18 +387,6 @@ exec_path(const struct child_spec *spec)
 	}
 }
 
-static uint64_t
-number(const uint8_t *at)
-{
-	uint64_t value = 0;
-	unsigned i;
-
-	for (i = 0; i < 8; i++) {
-		value = value << 8 | at[i];
-	}
-	return value;
-}
-
 static int
 set_limits(struct wire_list limits)
 {
@@ -402,8 +394,8 @@ set_limits(struct wire_list limits)
 	struct rlimit limit;
 
 	while (wire_next(&limits, &item)) {
-		limit.rlim_cur = number(item.at + 1);
-		limit.rlim_max = number(item.at + 9);
+		limit.rlim_cur = wire_number_get(item.at + 1, 8);
+		limit.rlim_max = wire_number_get(item.at + 9, 8);
 		if (setrlimit(item.at[0], &limit) == -1) {
 			return -1;
 		}

@@ -14,6 +14,7 @@
 /* A command ready to run: all strings in one block, NULL-ended vectors. */
 struct child_spec {
 	const char *user;		/* to look up; NULL: stay who we are */
+	const char *groups;		/* borrowed: added to the user's */
 	bool named;			/* user comes from the request */
 	char *cwd;			/* NULL: where the core is, or a home */
 	char **argv;
@@ -36,8 +37,11 @@ struct child_spec {
 int child_spec(struct child_spec *spec, const struct wire_exec *exec,
     const struct agent_start *start, struct error *error);
 
-/* In the init: HOME, USER, LOGNAME and SHELL of a user, unless given. */
-void child_user_env(struct child_spec *spec, const struct user *user);
+/*
+ * In the init: HOME, USER, LOGNAME and SHELL of a user, unless given.  0, or
+ * -1 with errno.
+ */
+int child_user_env(struct child_spec *spec, const struct user *user);
 
 /*
  * In the leader, whose memory is still the init's: a session of

@@ -176,7 +176,7 @@ on_opened(void *ctx, struct session_request *req, const uint8_t *body,
 	}
 	switch (msg.type) {
 	case WIRE_EXEC:
-		job_exec(req, &msg.u.exec, body, len, core.start);
+		job_exec(req, &msg.u.exec, body, len);
 		break;
 	case WIRE_PUT:
 		file_put(req, &msg.u.put, core.start);
@@ -408,6 +408,7 @@ set_up(int fd, const struct agent_start *start, uint8_t unlinked)
 	stub_let_go();
 	child_prepare();
 	core.start = start;
+	jobs_begin(start);
 	core.stub = fd;
 	core.turn = clock_now();
 	core.deadline = core.turn + ATTEMPT_MS * (uint64_t)CLOCK_MS;
@@ -500,7 +501,7 @@ turn(void)
 	link_run(core.link, &core.set);
 	session_each(core.session, visit_echo, NULL);
 	link_flush(core.link);
-	jobs_prepare(core.start);
+	jobs_prepare();
 	return link_state(core.link) < LINK_CLOSED || lose_link();
 }
 

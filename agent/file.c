@@ -37,6 +37,7 @@ file_take_who(struct file_who *who, struct session_request *req,
 		file_refuse(req, "the user has a NUL byte");
 		return -1;
 	}
+	who->groups = start->groups;
 	if (who->user[0] == '\0' && start->user != NULL) {
 		snprintf(who->user, sizeof(who->user), "%s", start->user);
 	}
@@ -49,8 +50,8 @@ file_become(const struct file_who *who, int note)
 	static struct user user;
 	struct error error;
 
-	if (who->user[0] != '\0' && (user_find(&user, who->user, &error) ==
-	    -1 || user_become(&user, &error) == -1)) {
+	if (who->user[0] != '\0' && (user_find(&user, who->user, who->groups,
+	    &error) == -1 || user_become(&user, &error) == -1)) {
 		worker_fail(note, error.step, error.number, error.text);
 	}
 }

@@ -39,6 +39,7 @@ size_t probe_info(uint8_t *buf);
 /* Whom a worker becomes and what it works on. */
 struct file_who {
 	char user[WIRE_USER_MAX + 1];	/* "": stay who we are */
+	const char *groups;		/* borrowed: added to the user's */
 	char path[WIRE_PATH_MAX];
 };
 

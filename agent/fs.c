@@ -198,7 +198,7 @@ change_owner(const struct order *o, int note)
 		snprintf(self, sizeof(self), "0%.*s", WIRE_USER_MAX, spec);
 		spec = self;
 	}
-	if (user_find(&user, spec, &error) == -1) {
+	if (user_find(&user, spec, NULL, &error) == -1) {
 		worker_fail(note, error.step, error.number, error.text);
 	}
 	uid = spec == self ? (uid_t)-1 : user.uid;

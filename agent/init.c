@@ -99,16 +99,12 @@ on_child(int number)
 	(void)number;			/* it only ends the wait */
 }
 
-/* If a job has stopped us, the core's death starts us again. */
-static void
-wake_at_death(void)
-{
-	prctl(PR_SET_PDEATHSIG, SIGCONT);
-}
-
 /*
- * Only the end of a child may interrupt us, and only while we wait: what
- * else a job sends to all its processes stays pending.
+ * A group of its own in the core's session: if a job has stopped us when the
+ * core dies, the kernel lets us go on (PDEATHSIG would need the core to have
+ * the right to signal us).  Only the end of a child may interrupt us, and
+ * only while we wait: what else a job sends to all its processes, and the
+ * HUP that comes with that CONT, stays pending.
  */
 static void
 guard(void)
@@ -116,9 +112,8 @@ guard(void)
 	struct sigaction sa = { .sa_handler = on_child };
 	sigset_t all;
 
-	setsid();
+	setpgid(0, 0);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	wake_at_death();
 	child_reset();
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
@@ -130,11 +125,13 @@ become(struct child_spec *spec, struct user *user)
 {
 	struct error error;
 
-	if (user_find(user, spec->user, &error) == -1 ||
+	if (user_find(user, spec->user, spec->groups, &error) == -1 ||
 	    user_become(user, &error) == -1) {
 		fail(error.step, error.number, error.text);
 	}
-	child_user_env(spec, user);
+	if (child_user_env(spec, user) == -1) {
+		fail(WIRE_STEP_FORK, errno, "arguments");
+	}
 }
 
 /* The user's own shell, else a common one. */
@@ -149,7 +146,7 @@ choose_shell(struct child_spec *spec, struct user *user)
 
 	if (spec->user == NULL) {
 		snprintf(uid, sizeof(uid), "%u", (unsigned)getuid());
-		if (user_find(user, uid, &error) == -1) {
+		if (user_find(user, uid, NULL, &error) == -1) {
 			user->known = false;
 		}
 	}
@@ -158,7 +155,7 @@ choose_shell(struct child_spec *spec, struct user *user)
 	}
 	for (i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
 		if (shells[i] != NULL && access(shells[i], X_OK) == 0) {
-			argv[0] = strdup(shells[i]);
+			argv[0] = (char *)(uintptr_t)shells[i];
 			spec->argv = argv;
 			return;
 		}
@@ -291,6 +288,17 @@ spawn(const struct child_spec *spec, const struct ends *ends)
 	    SIGCHLD, &leader);
 }
 
+/* From here on nobody else may run it: see init.h. */
+static void
+take_job(void)
+{
+	char first;
+
+	if (recv(init.core, &first, sizeof(first), MSG_DONTWAIT) == -1) {
+		_exit(1);
+	}
+}
+
 static void
 start(struct child_spec *spec)
 {
@@ -304,13 +312,13 @@ start(struct child_spec *spec)
 	if (spec->flags & WIRE_EXEC_SHELL) {
 		choose_shell(spec, &user);
 	}
-	wake_at_death();		/* a change of user ended that */
 	set_text(&msg, enter(spec, &user));
 	if (spec->flags & WIRE_EXEC_TTY) {
 		open_terminal(spec, &e);
 	} else {
 		open_pipes(spec, &e);
 	}
+	take_job();
 	init.leader = spawn(spec, &e);
 	if (init.leader == -1) {
 		fail(WIRE_STEP_FORK, errno, "a new process");
@@ -494,7 +502,7 @@ take_order(void)
 	}
 }
 
-/* The job that a waiting init is for. */
+/* The job that a waiting init is for; it stays in the socket. */
 static const uint8_t *
 await_body(uint32_t *len)
 {
@@ -502,7 +510,7 @@ await_body(uint32_t *len)
 	ssize_t n;
 
 	do {
-		n = recv(init.core, body, sizeof(body), 0);
+		n = recv(init.core, body, sizeof(body), MSG_PEEK);
 	} while (n == -1 && errno == EINTR);
 	if (n <= 0) {
 		_exit(0);

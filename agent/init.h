@@ -7,6 +7,11 @@
  * told to, or when the core is gone, it ends that tree.  It keeps no end of
  * the job's stdio.  It and the core speak in the messages below, over a
  * seqpacket socket of which nobody else has an end.
+ *
+ * The first message to it, the job's body or one byte in its place, is left
+ * in the socket until the very moment before the leader is started.  An init
+ * that dies with it unread, which the kernel tells the core by ECONNRESET,
+ * has run nothing of the job: another init may have it.
  */
 #ifndef INIT_H
 #define INIT_H
@@ -56,8 +61,8 @@ struct init_msg {
 /*
  * In the new process, keys wiped: close all but core, its socket, and a
  * terminal that was handed over (-1: none), and be the init of the job that
- * the EXEC body[len] asks for; NULL: that body is the
- * first message to come, and the end of the socket ends a life without a job.
+ * the EXEC body[len] asks for; NULL: that body is the first message to come,
+ * and the end of the socket ends a life without a job.
  */
 void init_run(int core, int terminal, const uint8_t *body, uint32_t len,
     const struct agent_start *start) __attribute__((noreturn));

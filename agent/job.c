@@ -25,6 +25,8 @@
 static struct list all = { &all, &all };
 static unsigned count;
 static uint64_t orphans_until;		/* 0: none are known */
+static const struct agent_start *agent;
+static size_t bodies;			/* bytes kept in all jobs */
 
 /* An init that waits for its job. */
 static struct {
@@ -67,6 +69,33 @@ by_init(pid_t pid)
 	return job;
 }
 
+void
+jobs_begin(const struct agent_start *start)
+{
+	agent = start;
+}
+
+/* Without one, for want of room, a job has one init and no other. */
+static void
+keep_body(struct job *job, const uint8_t *body, uint32_t len)
+{
+	job->body = bodies + len > JOB_BODIES ? NULL : malloc(len);
+	if (job->body != NULL) {
+		memcpy(job->body, body, len);
+		job->body_len = len;
+		bodies += len;
+	}
+}
+
+static void
+drop_body(struct job *job)
+{
+	bodies -= job->body_len;
+	job->body_len = 0;
+	free(job->body);
+	job->body = NULL;
+}
+
 /* Its record can go once its init is reaped and its answers are given. */
 static void
 free_job(struct job *job)
@@ -81,6 +110,7 @@ free_job(struct job *job)
 	close_fd(&job->stub);
 	list_remove(&job->link);
 	count--;
+	drop_body(job);
 	free(job->failure);
 	free(job->cwd);
 	free(job->survivors);
@@ -121,6 +151,7 @@ order(struct job *job, enum init_word word, int32_t number)
 {
 	struct init_msg msg = { .word = (uint8_t)word, .number = number };
 
+	job->ordered = true;
 	if (job->core != -1) {
 		/* One that does not read is found out by its silence. */
 		init_send(job->core, &msg, NULL, 0);
@@ -323,8 +354,7 @@ new_job(struct session_request *req, const struct wire_exec *exec)
 
 /* An init for body[len], or for what will be sent to it (NULL). */
 static pid_t
-fork_init(int *core, int terminal, const uint8_t *body, uint32_t len,
-    const struct agent_start *start)
+fork_init(int *core, int terminal, const uint8_t *body, uint32_t len)
 {
 	int pair[2];
 	pid_t pid;
@@ -332,10 +362,11 @@ fork_init(int *core, int terminal, const uint8_t *body, uint32_t len,
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1) {
 		return -1;
 	}
-	pid = fork();
+	pid = body != NULL && send(pair[0], "", 1, MSG_NOSIGNAL) == -1 ? -1 :
+	    fork();
 	if (pid == 0) {
 		core_wipe();
-		init_run(pair[1], terminal, body, len, start);
+		init_run(pair[1], terminal, body, len, agent);
 	}
 	close(pair[1]);
 	if (pid == -1) {
@@ -348,11 +379,11 @@ fork_init(int *core, int terminal, const uint8_t *body, uint32_t len,
 }
 
 void
-jobs_prepare(const struct agent_start *start)
+jobs_prepare(void)
 {
 	/* Whoever runs no commands needs none; no matter if it fails. */
 	if (spare.wanted && spare.pid == 0) {
-		spare.pid = fork_init(&spare.core, -1, NULL, 0, start);
+		spare.pid = fork_init(&spare.core, -1, NULL, 0);
 		spare.pid = spare.pid == -1 ? 0 : spare.pid;
 	}
 }
@@ -374,9 +405,23 @@ use_spare(int *core, const uint8_t *body, uint32_t len)
 	return pid;
 }
 
+/* 0, or -1 with errno. */
+static int
+start_init(struct job *job, const uint8_t *body, uint32_t len)
+{
+	job->inits++;
+	job->unread = job->ordered = false;
+	job->init = job->terminal != -1 ? -1 :
+	    use_spare(&job->core, body, len);
+	if (job->init == -1) {
+		job->init = fork_init(&job->core, job->terminal, body, len);
+	}
+	return job->init == -1 ? -1 : 0;
+}
+
 void
 job_exec(struct session_request *req, const struct wire_exec *exec,
-    const uint8_t *body, uint32_t len, const struct agent_start *start)
+    const uint8_t *body, uint32_t len)
 {
 	struct error error;
 	struct job *job;
@@ -400,13 +445,7 @@ job_exec(struct session_request *req, const struct wire_exec *exec,
 		free(job);
 		return;
 	}
-	job->init = job->terminal != -1 ? -1 :
-	    use_spare(&job->core, body, len);
-	if (job->init == -1) {
-		job->init = fork_init(&job->core, job->terminal, body, len,
-		    start);
-	}
-	if (job->init == -1) {
+	if (start_init(job, body, len) == -1) {
 		refuse(req, WIRE_STEP_FORK, errno, "a new process");
 		joblog_free(job->log);
 		close_fd(&job->terminal);
@@ -414,6 +453,7 @@ job_exec(struct session_request *req, const struct wire_exec *exec,
 		free(job);
 		return;
 	}
+	keep_body(job, body, len);
 	list_append(&all, &job->link);
 	count++;
 	req->app = job;
@@ -462,6 +502,7 @@ begun(struct job *job, const struct init_msg *msg, int fds[FILES_MAX],
 		}
 		return;
 	}
+	drop_body(job);
 	job->begun = true;
 	job->leader = msg->number;
 	job->uid = msg->uid;
@@ -563,6 +604,10 @@ hear_one(struct job *job)
 	if (n == -1 && (errno == EAGAIN || errno == EINTR)) {
 		return false;
 	}
+	if (n == -1 && errno == ECONNRESET) {
+		job->unread = true;
+		return true;		/* what it said is still to come */
+	}
 	if (n < (ssize_t)offsetof(struct init_msg, text)) {
 		close_fd(&job->core);
 		return false;
@@ -591,6 +636,17 @@ hear(struct job *job)
 	}
 }
 
+/*
+ * The job's init is dead, and the job is still to be done: nothing of it has
+ * run, nor was anything else asked of that init.
+ */
+static bool
+never_took(const struct job *job)
+{
+	return job->unread && !job->ordered && job->body != NULL &&
+	    job->failure == NULL && !job->taken;
+}
+
 bool
 jobs_reaped(pid_t pid)
 {
@@ -605,8 +661,17 @@ jobs_reaped(pid_t pid)
 		return true;
 	}
 	hear(job);
-	job->reaped = true;
 	close_fd(&job->core);
+	if (never_took(job) && job->inits == JOB_INITS) {
+		fail(job, WIRE_STEP_WAIT, 0, "each init process was killed "
+		    "before it had started the command");
+	} else if (never_took(job)) {
+		if (start_init(job, job->body, job->body_len) == 0) {
+			return true;
+		}
+		fail(job, WIRE_STEP_FORK, errno, "a new process");
+	}
+	job->reaped = true;
 	if (job->failure != NULL && !job->begun) {
 		/* It never had a leader. */
 		job->over = job->gone = true;
@@ -945,7 +1010,7 @@ jobs_alive(void)
 	return count > 0;
 }
 
-/* ---- KILL and JOBS ---------------------------------------------------- */
+/* ---- KILL ------------------------------------------------------------- */
 
 void
 job_kill(struct session_request *req, const struct wire_kill *msg)
@@ -969,90 +1034,6 @@ job_kill(struct session_request *req, const struct wire_kill *msg)
 		job_signal(job, msg->signal);
 	}
 	session_result(req, &r);
-}
-
-static enum wire_job_state
-state_of(const struct job *job, const struct tree *tree)
-{
-	size_t i;
-
-	if (job->over) {
-		return job->gone || job->reaped ? WIRE_JOB_ENDED :
-		    WIRE_JOB_BACKGROUND;
-	}
-	for (i = 0; i < tree->count; i++) {
-		if (tree->all[i].pid == job->leader) {
-			return tree->all[i].state == 'T' ? WIRE_JOB_STOPPED :
-			    WIRE_JOB_RUNNING;
-		}
-	}
-	return WIRE_JOB_RUNNING;
-}
-
-/* In a worker, which has its own copy of all jobs by its fork. */
-static size_t
-encode_job(const struct job *job, struct tree *tree, uint8_t *buf, size_t cap)
-{
-	struct wire msg = { .type = WIRE_JOB };
-	struct wire_job *j = &msg.u.job;
-	struct wire_exec_info info;
-	struct wire_result r = { .outcome = WIRE_EXITED };
-	size_t i, len;
-
-	job_result(job, &r, &info);
-	j->job = job->id;
-	j->outcome = r.outcome;
-	j->code = r.code;
-	j->uid = job->uid;
-	j->pid = (uint32_t)job->leader;
-	j->state = (uint8_t)state_of(job, tree);
-	j->age_us = clock_now() - job->started;
-	j->detached = job->log != NULL;
-	j->terminal = job->pipes.terminal;
-	j->user = wire_string(job->user);
-	j->command = (struct wire_bytes){ (const uint8_t *)job->command,
-	    job->command_len };
-	j->cpu_us = job->usage.user_us + job->usage.system_us;
-	j->processes = job->reaped ? 0 : tree_mark(tree, job->init);
-	if (j->processes > 0) {
-		j->cpu_us = 0;		/* its init's own has those reaped */
-	}
-	for (i = 0; i < tree->count && j->processes > 0; i++) {
-		if (tree->all[i].inside || tree->all[i].pid == job->init) {
-			j->cpu_us += tree->all[i].cpu_us;
-		}
-	}
-	return wire_encode(&msg, buf, cap, &len) == WIRE_OK ? len : 0;
-}
-
-static void
-list_child(const struct worker_child *c, void *arg)
-{
-	static uint8_t buf[2048];
-	struct tree tree = { NULL, 0 };
-	struct job *job = NULL;
-	size_t len;
-
-	(void)arg;
-	if (tree_read(&tree, CLOCK_NEVER) == -1) {
-		tree.count = 0;		/* hidden: then without these figures */
-	}
-	while ((job = job_next(job)) != NULL) {
-		len = encode_job(job, &tree, buf + 4, sizeof(buf) - 4);
-		memcpy(buf, (uint8_t[4]){ 0, 0, (uint8_t)(len >> 8),
-		    (uint8_t)len }, 4);
-		if (len > 0 && write(c->out, buf, len + 4) !=
-		    (ssize_t)len + 4) {
-			worker_fail(c->note, WIRE_STEP_WRITE, errno, "jobs");
-		}
-	}
-	worker_done(c->note, NULL, 0);
-}
-
-void
-job_list(struct session_request *req)
-{
-	worker_start(req, WORKER_OUT, list_child, NULL);
 }
 
 /* ---- the session's end ------------------------------------------------ */

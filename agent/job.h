@@ -17,6 +17,8 @@
 #define JOBS_MAX 512u			/* running, in the background, kept */
 #define JOB_ALIVE_MS 1000u		/* for an init to answer */
 #define JOB_KEPT_MS 3600000u		/* a detached one after its end */
+#define JOB_INITS 5u			/* tried, if they are killed at once */
+#define JOB_BODIES 1048576u		/* bytes of bodies kept for that */
 
 struct joblog;
 
@@ -30,6 +32,11 @@ struct job {
 	uint32_t uid;
 	uint16_t rows, columns;		/* asked for before it began */
 	int core;			/* our socket to the init, -1: closed */
+	uint8_t *body;			/* owned: of EXEC, until it has begun */
+	uint32_t body_len;
+	unsigned inits;			/* started for it, one by one */
+	bool ordered;			/* this one was sent more than that */
+	bool unread;			/* it died without reading all */
 	int terminal, stub;		/* owned: if it was handed over, for its
 					 * size, and until it is let go */
 	size_t slot;
@@ -55,11 +62,14 @@ struct job {
 	uint16_t command_len;
 };
 
+/* First of all: what jobs take from argv; borrowed. */
+void jobs_begin(const struct agent_start *start);
+
 /* Requests: each is answered now or later. */
 void job_exec(struct session_request *req, const struct wire_exec *exec,
-    const uint8_t *body, uint32_t len, const struct agent_start *start);
+    const uint8_t *body, uint32_t len);
 void job_kill(struct session_request *req, const struct wire_kill *kill);
-void job_list(struct session_request *req);
+void job_list(struct session_request *req);	/* joblist.c */
 
 /* The job of that number in this session; NULL if there is none. */
 struct job *job_find(uint32_t id);
@@ -82,7 +92,7 @@ void job_forget(struct job *job);
  * When there is nothing more urgent: have an init ready for the next job, so
  * that its start need not wait for a fork.
  */
-void jobs_prepare(const struct agent_start *start);
+void jobs_prepare(void);
 
 void jobs_interest(struct pollset *set);
 void jobs_run(const struct pollset *set);

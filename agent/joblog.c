@@ -272,6 +272,22 @@ refuse(struct session_request *req, int number, const char *format,
 	session_fail(req, &error);
 }
 
+/* It may have what the rings hold for it. */
+static void
+offer(struct reader *r)
+{
+	const struct joblog *log = r->job->log;
+	const uint8_t *data;
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		if (!r->closed[i] && peek(log, &log->ring[i], &r->at[i],
+		    &data) > 0) {
+			session_ready(r->req, i);
+		}
+	}
+}
+
 /* Its IN, if the job's stdin is there to be had. */
 static void
 connect_in(struct reader *r)
@@ -326,30 +342,10 @@ joblog_attach(struct session_request *req, const struct wire_attach *msg)
 	list_append(&job->log->readers, &r->link);
 	req->app = r;
 	connect_in(r);
+	offer(r);
 }
 
 /* ---- the loop's turn -------------------------------------------------- */
-
-void
-joblog_interest(struct job *job, struct pollset *set)
-{
-	struct joblog *log = job->log;
-	uint64_t dry = 0;
-	struct list *l;
-	unsigned i;
-
-	for (i = 0; i < 2; i++) {
-		log->ring[i].slot = pollset_add(set, job->pipes.out[i],
-		    POLLIN);
-	}
-	if (!list_empty(&log->readers) && job->finished &&
-	    !pipes_dry(&job->pipes, clock_now(), &dry)) {
-		pollset_wake(set, dry);
-	}
-	for (l = log->readers.next; l != &log->readers; l = l->next) {
-		pipes_interest(&LIST_OF(l, struct reader, link)->feed, set);
-	}
-}
 
 /* Everything it asked for has been sent. */
 static bool
@@ -372,11 +368,36 @@ through(const struct reader *r)
 }
 
 void
+joblog_interest(struct job *job, struct pollset *set)
+{
+	struct joblog *log = job->log;
+	uint64_t dry = 0;
+	struct reader *r;
+	struct list *l;
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		log->ring[i].slot = pollset_add(set, job->pipes.out[i],
+		    POLLIN);
+	}
+	if (!list_empty(&log->readers) && job->finished &&
+	    !pipes_dry(&job->pipes, clock_now(), &dry)) {
+		pollset_wake(set, dry);
+	}
+	for (l = log->readers.next; l != &log->readers; l = l->next) {
+		r = LIST_OF(l, struct reader, link);
+		pipes_interest(&r->feed, set);
+		if (through(r)) {
+			pollset_wake(set, 0);	/* to be answered */
+		}
+	}
+}
+
+void
 joblog_run(struct job *job, const struct pollset *set)
 {
 	struct joblog *log = job->log;
 	struct list *l, *next;
-	const uint8_t *data;
 	struct reader *r;
 	unsigned i;
 
@@ -391,12 +412,7 @@ joblog_run(struct job *job, const struct pollset *set)
 		if (pipes_run(&r->feed, set)) {
 			close_fd(&job->pipes.in);
 		}
-		for (i = 0; i < 2; i++) {
-			if (!r->closed[i] && peek(log, &log->ring[i],
-			    &r->at[i], &data) > 0) {
-				session_ready(r->req, i);
-			}
-		}
+		offer(r);
 		if (through(r)) {
 			finish(r, false);
 			if (job->log == NULL) {

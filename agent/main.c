@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* main.c - the agent's command line: start, attach, and three helpers of injection. */
+/* main.c - the agent's command line: start, attach, wait, and three helpers of injection. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent.h"
@@ -14,8 +16,8 @@ usage(const char *what)
 	fprintf(stderr, "sandmux-agent: %s\n"
 	    "usage: sandmux-agent start|attach VERSIONS TOKEN SESSION LINK "
 	    "HOSTKEY\n           [hash=HEX] [unlink] "
-	    "[user=USER] [keep-home]\n"
-	    "       sandmux-agent --self-check HEX | remove | version\n"
+	    "[user=USER] [groups=GROUPS] [keep-home]\n"
+	    "       sandmux-agent --self-check HEX | remove | version | wait\n"
 	    "It is started by sandmux on the host, not by hand.\n", what);
 	return 2;
 }
@@ -46,6 +48,27 @@ self_check(const char *exe, const char *hex)
 	return 0;
 }
 
+/*
+ * A container's main process where the image has none that lasts.  It takes
+ * up what others leave behind, for nobody else would.  TERM is not taken: a
+ * job's `kill -1` must not end the sandbox.
+ */
+static int
+wait_here(void)
+{
+	sigset_t set;
+	int number = 0;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	do {
+		while (waitpid(-1, NULL, WNOHANG) > 0) {
+		}
+	} while (sigwait(&set, &number) == 0);
+	return 0;
+}
+
 static int
 start(int argc, char **argv, struct agent_start *s,
     int (*run)(const struct agent_start *))
@@ -72,6 +95,8 @@ start(int argc, char **argv, struct agent_start *s,
 			s->unlink = true;
 		} else if (strncmp(argv[i], "user=", 5) == 0) {
 			s->user = argv[i] + 5;
+		} else if (strncmp(argv[i], "groups=", 7) == 0) {
+			s->groups = argv[i] + 7;
 		} else if (strcmp(argv[i], "keep-home") == 0) {
 			s->keep_home = true;
 		}
@@ -109,6 +134,9 @@ main(int argc, char **argv)
 			return 1;
 		}
 		return 0;
+	}
+	if (argc == 2 && strcmp(argv[1], "wait") == 0) {
+		return wait_here();
 	}
 	if (argc == 2 && strcmp(argv[1], "version") == 0) {
 		link_our_versions(versions);

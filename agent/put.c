@@ -43,7 +43,8 @@ struct place {
 	struct stat old;
 	struct filecopy copy;
 	uint64_t length;		/* what has been written ends here */
-	uint8_t hash[SEAL_KEY];
+	uint8_t told[SEAL_KEY];		/* the sender's hash */
+	uint8_t hash[SEAL_KEY];		/* of what is there */
 };
 
 static const char *volatile unfinished;	/* what an early end removes */
@@ -189,6 +190,9 @@ open_direct(struct place *p)
 
 	p->direct = true;
 	p->stream = append || !S_ISREG(p->old.st_mode);
+	if (p->stream && (p->flags & WIRE_PUT_HASH) != 0) {
+		give_up(p, WIRE_STEP_VERIFY, ESPIPE);
+	}
 	p->fd = open(p->path, how | (append ? O_APPEND : 0) | O_NONBLOCK |
 	    O_NOCTTY | O_CLOEXEC);
 	if (p->fd == -1) {
@@ -353,8 +357,10 @@ store(struct place *p, const char *buf, size_t len)
 static void
 take_all(struct place *p, const struct worker_child *c)
 {
+	/* What may be the sender's hash waits for more, or the end. */
+	size_t kept = 0, tail = (p->flags & WIRE_PUT_HASH) != 0 ? SEAL_KEY : 0;
 	struct worker_commit commit;
-	static char buf[FILE_PIECE];
+	static char buf[SEAL_KEY + FILE_PIECE];
 	uint64_t total, partial = 0;
 	ssize_t n;
 
@@ -363,17 +369,26 @@ take_all(struct place *p, const struct worker_child *c)
 		close(c->out);
 	}
 	total = take_start(p, c->in, partial);
-	while ((n = file_read(c->in, buf, sizeof(buf))) > 0) {
-		if (store(p, buf, (size_t)n) == -1) {
+	while ((n = file_read(c->in, buf + kept, FILE_PIECE)) > 0) {
+		total += (uint64_t)n;
+		kept += (size_t)n;
+		if (kept > tail && store(p, buf, kept - tail) == -1) {
 			give_up(p, WIRE_STEP_WRITE, errno);
 		}
-		total += (uint64_t)n;
+		if (kept > tail) {
+			memmove(buf, buf + kept - tail, tail);
+			kept = tail;
+		}
 	}
 	/* The end of the pipe may be the core's death: only a total counts. */
 	if (n == -1 || file_read(c->note, &commit, sizeof(commit)) !=
 	    (ssize_t)sizeof(commit) || commit.total != total) {
 		give_up(p, WIRE_STEP_WRITE, ECANCELED);
 	}
+	if (kept != tail || p->copy.left != WIRE_TO_END) {
+		give_up(p, WIRE_STEP_USAGE, EPROTO);
+	}
+	memcpy(p->told, buf, tail);
 	/* A hole at the end, or more than this in a partial file. */
 	if (p->stream ? fill(p, p->copy.at) == -1 :
 	    ftruncate(p->fd, (off_t)p->copy.at) == -1) {
@@ -382,6 +397,26 @@ take_all(struct place *p, const struct worker_child *c)
 }
 
 /* ---- the end ---------------------------------------------------------- */
+
+/* What is really there now is what was sent, if that was asked for. */
+static void
+verify(struct place *p)
+{
+	struct seal_digest digest;
+	uint64_t at = 0;
+
+	if ((p->flags & WIRE_PUT_HASH) == 0) {
+		return;
+	}
+	seal_digest_init(&digest);
+	if (filecopy_hash(&digest, p->fd, &at, WIRE_TO_END) == -1) {
+		give_up(p, WIRE_STEP_READ, errno);
+	}
+	seal_digest_get(&digest, p->hash);
+	if (memcmp(p->hash, p->told, sizeof(p->hash)) != 0) {
+		give_up(p, WIRE_STEP_VERIFY, EBADMSG);
+	}
+}
 
 /*
  * Room for what is to come, before the old content goes: it survives a full
@@ -409,8 +444,9 @@ overwrite(struct place *p)
 	ssize_t n;
 
 	to.stream = append;
-	to.fd = open(p->path, O_WRONLY | (append ? O_APPEND : 0) | O_NOCTTY |
-	    O_NONBLOCK | O_CLOEXEC);
+	to.fd = open(p->path, ((p->flags & WIRE_PUT_HASH) != 0 ? O_RDWR :
+	    O_WRONLY) | (append ? O_APPEND : 0) | O_NOCTTY | O_NONBLOCK |
+	    O_CLOEXEC);
 	if (to.fd == -1) {
 		give_up(p, WIRE_STEP_OPEN, errno);
 	}
@@ -508,27 +544,11 @@ publish(struct place *p, const struct wire_put *msg)
 	if (over) {
 		overwrite(p);
 		p->direct = true;
+		verify(p);
 		dress(p, msg);
 	}
 }
 
-/* By what is really there now; a device is not read back. */
-static void
-hash_it(struct place *p)
-{
-	struct seal_digest digest;
-	uint64_t at = 0;
-
-	if ((p->flags & WIRE_PUT_HASH) == 0 || p->stream) {
-		p->flags &= ~(uint32_t)WIRE_PUT_HASH;
-		return;
-	}
-	seal_digest_init(&digest);
-	if (filecopy_hash(&digest, p->fd, &at, WIRE_TO_END) == -1) {
-		give_up(p, WIRE_STEP_READ, errno);
-	}
-	seal_digest_get(&digest, p->hash);
-}
 
 static void
 say_done(struct place *p)
@@ -555,7 +575,6 @@ put_child(const struct worker_child *c, void *arg)
 
 	file_become(&o->who, c->note);
 	signal(SIGTERM, on_term);
-	signal(SIGXFSZ, SIG_IGN);	/* EFBIG says it */
 	p.fd = -1;
 	p.note = c->note;
 	p.flags = o->msg.flags;
@@ -566,7 +585,7 @@ put_child(const struct worker_child *c, void *arg)
 	resolve(&p, o->name);
 	open_place(&p);
 	take_all(&p, c);
-	hash_it(&p);
+	verify(&p);
 	publish(&p, &o->msg);
 	say_done(&p);
 }

@@ -91,6 +91,9 @@ last_pid(void)
 		core_wipe();
 		_exit(0);
 	}
+	if (pid > 0) {
+		kill(pid, SIGKILL);	/* or a job could hold us: by STOP */
+	}
 	while (pid > 0 && waitpid(pid, NULL, 0) == -1 && errno == EINTR) {
 		continue;
 	}
@@ -193,7 +196,11 @@ tree_kill(pid_t pid, int number)
 	helper = fork();
 	if (helper == 0) {
 		core_wipe();
-		_exit(setresuid(uid, uid, uid) == -1 ||
+		/*
+		 * Its effective user is enough, and with our real and saved
+		 * one none of that user's processes may stop it: we wait.
+		 */
+		_exit(setresuid((uid_t)-1, uid, (uid_t)-1) == -1 ||
 		    kill(pid, number) == -1);
 	}
 	errno = EPERM;

@@ -331,6 +331,14 @@ lists(struct reader *r, const char *name)
 	return false;
 }
 
+static int
+no_group(struct error *error, const struct half *which)
+{
+	error_set(error, WIRE_STEP_USER, 0, "unable to find group %s: "
+	    "no matching entries in group file", which->text);
+	return -1;
+}
+
 /* The group that was asked for, or all that list the user. */
 static int
 find_groups(struct user *user, const struct half *which, const char *path,
@@ -361,16 +369,55 @@ find_groups(struct user *user, const struct half *which, const char *path,
 	if (reader_close(&r, error) == -1 || rc == -1) {
 		return -1;
 	}
-	if (user->grouped && !found) {
-		error_set(error, WIRE_STEP_USER, 0, "unable to find group %s: "
-		    "no matching entries in group file", which->text);
+	return user->grouped && !found ? no_group(error, which) : 0;
+}
+
+/* One of the groups that whoever it is gets. */
+static int
+find_added(struct user *user, const struct half *which, const char *path,
+    struct error *error)
+{
+	char name[WIRE_USER_MAX + 1];
+	struct reader r;
+	int64_t gid, found = which->numeric ? which->id : -1;
+	int rc = reader_open(&r, path, error);
+
+	while (rc == 0 && next_line(&r)) {
+		field(&r, name, sizeof(name), ':');
+		skip_field(&r);
+		gid = id_field(&r);
+		if (!r.bad && (strcmp(name, which->text) == 0 ||
+		    (which->numeric && gid == which->id))) {
+			found = gid;
+			break;
+		}
+	}
+	if (reader_close(&r, error) == -1 || rc == -1) {
 		return -1;
+	}
+	return found == -1 ? no_group(error, which) :
+	    add_group(user, found, error);
+}
+
+static int
+find_all_added(struct user *user, const char *added, const char *path,
+    struct error *error)
+{
+	struct half which;
+	size_t len;
+
+	for (; *added != '\0'; added += len + (added[len] == ':')) {
+		len = strcspn(added, ":");
+		if (len > 0 && (half_set(&which, added, len, error) == -1 ||
+		    find_added(user, &which, path, error) == -1)) {
+			return -1;
+		}
 	}
 	return 0;
 }
 
-int
-user_find_in(struct user *user, const char *spec, const char *passwd,
+static int
+find_who(struct user *user, const char *spec, const char *passwd,
     const char *group, struct error *error)
 {
 	size_t len = strcspn(spec, ":");
@@ -400,9 +447,20 @@ user_find_in(struct user *user, const char *spec, const char *passwd,
 }
 
 int
-user_find(struct user *user, const char *spec, struct error *error)
+user_find_in(struct user *user, const char *spec, const char *added,
+    const char *passwd, const char *group, struct error *error)
 {
-	return user_find_in(user, spec, PASSWD, GROUP, error);
+	int rc = find_who(user, spec, passwd, group, error);
+
+	return rc == 0 && added != NULL ?
+	    find_all_added(user, added, group, error) : rc;
+}
+
+int
+user_find(struct user *user, const char *spec, const char *added,
+    struct error *error)
+{
+	return user_find_in(user, spec, added, PASSWD, GROUP, error);
 }
 
 /* ---- becoming --------------------------------------------------------- */

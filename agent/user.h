@@ -37,13 +37,17 @@ struct user {
  * and none if a group is given; an empty user is uid 0.  Malformed lines do
  * not count, and of several fitting ones the first does.  A file that is
  * missing is empty; one that is no regular file, too large or unreadable is
- * an error.  0, or -1 with *error (step USER).
+ * an error.  added, NULL or NAME|GID:..., are supplementary groups for any
+ * user, as docker run --group-add means them: of the file's lines the first
+ * with that name or number, else the number.  0, or -1 with *error (step
+ * USER).
  */
-int user_find(struct user *user, const char *spec, struct error *error);
+int user_find(struct user *user, const char *spec, const char *added,
+    struct error *error);
 
 /* The same with other files. */
-int user_find_in(struct user *user, const char *spec, const char *passwd,
-    const char *group, struct error *error);
+int user_find_in(struct user *user, const char *spec, const char *added,
+    const char *passwd, const char *group, struct error *error);
 
 /*
  * Become user, for good and provably: ids, groups, and no capabilities but

@@ -89,8 +89,15 @@ begin(const struct worker_child *c)
 	core_wipe();
 	worker_close_others(c->in, c->out, c->note);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	/*
+	 * A group of its own in the core's session: if a job has stopped us
+	 * when the core dies, the kernel lets us go on, to see its death.
+	 */
+	setpgid(0, 0);
 	child_reset();
+	signal(SIGHUP, SIG_IGN);	/* which comes with that */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);	/* EFBIG says it */
 	/*
 	 * Whoever waits for a command goes first: a batch process does not
 	 * preempt.  (musl's own function refuses; no matter if this fails.)

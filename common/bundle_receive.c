@@ -130,8 +130,7 @@ next(struct receiver *r, struct wire *msg)
 
 	if (rc == 1) {
 		at = r->buf + r->start;
-		len = (size_t)at[0] << 24 | (size_t)at[1] << 16 |
-		    (size_t)at[2] << 8 | at[3];
+		len = wire_number_get(at, 4);
 		if (len > FRAME_MAX) {
 			return broken(r, "a message over its limit");
 		}

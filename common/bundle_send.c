@@ -60,15 +60,6 @@ flush(struct sender *s)
 	return 0;
 }
 
-static void
-put_length(uint8_t *at, size_t len)
-{
-	at[0] = (uint8_t)(len >> 24);
-	at[1] = (uint8_t)(len >> 16);
-	at[2] = (uint8_t)(len >> 8);
-	at[3] = (uint8_t)len;
-}
-
 static int
 say(struct sender *s, const struct wire *msg)
 {
@@ -83,7 +74,7 @@ say(struct sender *s, const struct wire *msg)
 		    s->path);
 		return -1;
 	}
-	put_length(s->buf + s->len, len);
+	wire_number_put(s->buf + s->len, len, 4);
 	s->len += 4 + len;
 	return 0;
 }
@@ -272,7 +263,7 @@ send_content(struct sender *s, int fd, const struct stat *st, bool top)
 		if (n == 0) {
 			break;
 		}
-		put_length(s->buf + s->len, (size_t)n + 1);
+		wire_number_put(s->buf + s->len, (size_t)n + 1, 4);
 		s->buf[s->len + 4] = WIRE_CHUNK;
 		s->len += CHUNK_HEAD + (size_t)n;
 		total += (uint64_t)n;

@@ -14,36 +14,14 @@
 
 static uint8_t nothing[BLOCK];		/* in no file: the agent is small */
 
-static uint64_t
-get(const uint8_t *at)
-{
-	uint64_t value = 0;
-	unsigned i;
-
-	for (i = 0; i < 8; i++) {
-		value = value << 8 | at[i];
-	}
-	return value;
-}
-
-static void
-put(uint8_t *at, uint64_t value)
-{
-	unsigned i;
-
-	for (i = 0; i < 8; i++) {
-		at[i] = (uint8_t)(value >> (56 - 8 * i));
-	}
-}
-
 /* Go to the next extent. */
 static void
 enter(struct filecopy *c)
 {
 	const uint8_t *extent = c->extents + c->next * WIRE_EXTENT_BYTES;
 
-	c->at = get(extent);
-	c->left = get(extent + 8);
+	c->at = wire_number_get(extent, 8);
+	c->left = wire_number_get(extent + 8, 8);
 	c->next++;
 }
 
@@ -52,8 +30,8 @@ add(struct filecopy *c, uint64_t offset, uint64_t length)
 {
 	uint8_t *extent = c->extents + c->count * WIRE_EXTENT_BYTES;
 
-	put(extent, offset);
-	put(extent + 8, length);
+	wire_number_put(extent, offset, 8);
+	wire_number_put(extent + 8, length, 8);
 	c->count++;
 }
 
@@ -107,7 +85,7 @@ filecopy_scan(struct filecopy *c, int fd, uint64_t from, bool dense)
 		scan(c, fd, st.st_size);
 	}
 	/* Some file systems (fuse) call all of it data, whatever it is. */
-	if (c->count == 1 && get(c->extents) == from) {
+	if (c->count == 1 && wire_number_get(c->extents, 8) == from) {
 		c->count = 0;
 		c->zeros = true;
 	}
@@ -133,6 +111,7 @@ filecopy_accept(struct filecopy *c, const struct wire_start *start)
 {
 	uint64_t end = start->from, offset, length;
 	uint32_t len = start->extents.len, i;
+	const uint8_t *extent;
 
 	*c = (struct filecopy){ .at = start->from, .from = start->from,
 	    .left = WIRE_TO_END, .size = start->size,
@@ -147,8 +126,9 @@ filecopy_accept(struct filecopy *c, const struct wire_start *start)
 	memcpy(c->extents, start->extents.at, len);
 	c->count = len / WIRE_EXTENT_BYTES;
 	for (i = 0; i < c->count; i++) {
-		offset = get(c->extents + i * WIRE_EXTENT_BYTES);
-		length = get(c->extents + i * WIRE_EXTENT_BYTES + 8);
+		extent = c->extents + i * WIRE_EXTENT_BYTES;
+		offset = wire_number_get(extent, 8);
+		length = wire_number_get(extent + 8, 8);
 		if (offset < end || offset > INT64_MAX || length == 0 ||
 		    (length == WIRE_TO_END) != (i == c->count - 1) ||
 		    (length != WIRE_TO_END && length > INT64_MAX - offset)) {
@@ -198,13 +178,6 @@ filecopy_moved(struct filecopy *c, uint64_t n)
 
 /* ---- f(message) -------------------------------------------------------- */
 
-static size_t
-length_of(const uint8_t *at)
-{
-	return (size_t)at[0] << 24 | (size_t)at[1] << 16 |
-	    (size_t)at[2] << 8 | at[3];
-}
-
 ssize_t
 filecopy_head_wants(const struct filecopy_head *head)
 {
@@ -213,7 +186,7 @@ filecopy_head_wants(const struct filecopy_head *head)
 	if (head->have < 4) {
 		return (ssize_t)(4 - head->have);
 	}
-	len = length_of(head->buf);
+	len = wire_number_get(head->buf, 4);
 	return len > sizeof(head->buf) - 4 ? -1 :
 	    (ssize_t)(4 + len - head->have);
 }
@@ -234,10 +207,7 @@ filecopy_head_put(const struct wire *msg, uint8_t *out, size_t cap)
 	if (cap < 4 || wire_encode(msg, out + 4, cap - 4, &len) != WIRE_OK) {
 		return 0;
 	}
-	out[0] = (uint8_t)(len >> 24);
-	out[1] = (uint8_t)(len >> 16);
-	out[2] = (uint8_t)(len >> 8);
-	out[3] = (uint8_t)len;
+	wire_number_put(out, len, 4);
 	return 4 + len;
 }
 

@@ -24,7 +24,8 @@
 /* Where in the file the next byte belongs. */
 struct filecopy {
 	uint64_t at;
-	uint64_t left;			/* to the next hole; WIRE_TO_END */
+	uint64_t left;			/* to the next hole; WIRE_TO_END: it may
+					 * end here */
 	uint64_t from, size;		/* START's */
 	unsigned count, next;		/* of extents; 0: it is not sparse */
 	bool zeros;			/* blocks of zeros are holes */

@@ -201,10 +201,7 @@ link_seal(struct link *link, const uint8_t *plain, size_t len)
 	uint8_t *at = link->out_buf + link->out_end;
 	size_t n = len + SEAL_OVERHEAD;
 
-	at[0] = (uint8_t)(n >> 24);
-	at[1] = (uint8_t)(n >> 16);
-	at[2] = (uint8_t)(n >> 8);
-	at[3] = (uint8_t)n;
+	wire_number_put(at, n, LINK_RECORD);
 	if (seal_push(link->seal, at + LINK_RECORD, plain, len, at,
 	    LINK_RECORD) == -1) {
 		link_fail(link, WIRE_STEP_LINK, 0, "a record was not sealed");

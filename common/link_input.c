@@ -202,13 +202,9 @@ on_record(struct link *link, const uint8_t *plain, size_t len)
 {
 	const uint8_t *frame = plain + WIRE_NUMBER;
 	struct error error = { .step = WIRE_STEP_NONE };
-	uint64_t number = 0;
-	size_t i;
+	uint64_t number = wire_number_get(plain, WIRE_NUMBER);
 	int rc;
 
-	for (i = 0; i < WIRE_NUMBER; i++) {
-		number = number << 8 | plain[i];
-	}
 	link->heard = clock_now();
 	if (wire_class(frame[0]) == WIRE_CLASS_LINK && number != 0) {
 		error_set(&error, WIRE_STEP_PROTOCOL, 0,
@@ -265,8 +261,7 @@ parse(struct link *link)
 		if (have < LINK_RECORD) {
 			break;
 		}
-		n = (size_t)at[0] << 24 | (size_t)at[1] << 16 |
-		    (size_t)at[2] << 8 | at[3];
+		n = wire_number_get(at, LINK_RECORD);
 		if (n < RECORD_MIN || n > LINK_RECORD_MAX) {
 			fail_stream(link, "something else wrote into it");
 			break;

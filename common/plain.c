@@ -84,15 +84,6 @@ fail_io(struct plain *plain, int number)
 	fail(plain, &error);
 }
 
-static void
-put_length(uint8_t *at, size_t n)
-{
-	at[0] = (uint8_t)(n >> 24);
-	at[1] = (uint8_t)(n >> 16);
-	at[2] = (uint8_t)(n >> 8);
-	at[3] = (uint8_t)n;
-}
-
 int
 plain_greet(struct plain *plain, const struct wire *message)
 {
@@ -104,7 +95,7 @@ plain_greet(struct plain *plain, const struct wire *message)
 		errno = EMSGSIZE;
 		return -1;
 	}
-	put_length(plain->out + plain->out_end, len);
+	wire_number_put(plain->out + plain->out_end, len, PLAIN_LENGTH);
 	plain->out_end += PLAIN_LENGTH + len;
 	plain->budget->unwritten += PLAIN_LENGTH + len;
 	return 0;
@@ -169,7 +160,7 @@ fill(struct plain *plain)
 	    (plain->out_end == 0 || plain->budget->unwritten < PLAIN_HELD) &&
 	    (f = session_next(plain->config.session)) != NULL) {
 		n = f->length - WIRE_NUMBER;
-		put_length(plain->out + plain->out_end, n);
+		wire_number_put(plain->out + plain->out_end, n, PLAIN_LENGTH);
 		memcpy(plain->out + plain->out_end + PLAIN_LENGTH,
 		    f->bytes + WIRE_NUMBER, n);
 		plain->out_end += PLAIN_LENGTH + n;
@@ -228,8 +219,7 @@ parse(struct plain *plain)
 		if (have < PLAIN_LENGTH) {
 			break;
 		}
-		n = (size_t)at[0] << 24 | (size_t)at[1] << 16 |
-		    (size_t)at[2] << 8 | at[3];
+		n = wire_number_get(at, PLAIN_LENGTH);
 		if (n == 0 || n > WIRE_FRAME_MAX) {
 			error_set(&error, WIRE_STEP_PROTOCOL, 0,
 			    "a frame of %zu bytes", n);

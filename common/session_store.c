@@ -187,12 +187,8 @@ mark_sent(struct session *s, struct session_frame *f)
 static void
 number(struct session *s, struct session_frame *f)
 {
-	unsigned i;
-
 	f->number = s->next++;
-	for (i = 0; i < WIRE_NUMBER; i++) {
-		f->bytes[i] = (uint8_t)(f->number >> 8 * (7 - i));
-	}
+	wire_number_put(f->bytes, f->number, WIRE_NUMBER);
 	f->next = NULL;
 	if (s->last != NULL) {
 		s->last->next = f;

@@ -318,19 +318,35 @@ find(uint8_t type)
 	return NULL;
 }
 
-static uint64_t
-get(struct cursor *c, unsigned bytes)
+uint64_t
+wire_number_get(const uint8_t *at, unsigned bytes)
 {
 	uint64_t value = 0;
 
+	while (bytes-- > 0) {
+		value = value << 8 | *at++;
+	}
+	return value;
+}
+
+void
+wire_number_put(uint8_t *at, uint64_t value, unsigned bytes)
+{
+	while (bytes-- > 0) {
+		at[bytes] = (uint8_t)value;
+		value >>= 8;
+	}
+}
+
+static uint64_t
+get(struct cursor *c, unsigned bytes)
+{
 	if (c->err != WIRE_OK || c->end - c->at < bytes) {
 		c->err = c->err != WIRE_OK ? c->err : WIRE_ERR_SHORT;
 		return 0;
 	}
-	while (bytes-- > 0) {
-		value = value << 8 | c->in[c->at++];
-	}
-	return value;
+	c->at += bytes;
+	return wire_number_get(c->in + c->at - bytes, bytes);
 }
 
 static struct wire_bytes
@@ -461,14 +477,12 @@ wire_decode(const uint8_t *data, size_t len, struct wire *out)
 static void
 put(struct cursor *c, uint64_t value, unsigned bytes)
 {
-	unsigned i;
-
 	if (c->err != WIRE_OK || c->end - c->at < bytes) {
 		c->err = c->err != WIRE_OK ? c->err : WIRE_ERR_SPACE;
 		return;
 	}
-	for (i = 0; i < bytes && c->out != NULL; i++) {
-		c->out[c->at + i] = (uint8_t)(value >> 8 * (bytes - 1 - i));
+	if (c->out != NULL) {
+		wire_number_put(c->out + c->at, value, bytes);
 	}
 	c->at += bytes;
 }

@@ -169,11 +169,14 @@ enum wire_step {
 	WIRE_STEP_SYMLINK = 31,
 	WIRE_STEP_PARTIAL = 32,		/* a kept partial file: in use, or of
 					 * someone else */
+	WIRE_STEP_VERIFY = 33,		/* EBADMSG: what can be read back is not
+					 * what was sent; ESPIPE: it cannot be
+					 * read back */
 	/* As LINK: a lost link that did not heal, and why. */
-	WIRE_STEP_AGENT = 33,		/* nobody there has the session */
-	WIRE_STEP_SANDBOX = 34,		/* it is gone, or another by now */
-	WIRE_STEP_UNREACHABLE = 35,	/* whoever leads to it */
-	WIRE_STEP_LINGER = 36		/* the agent has waited long enough */
+	WIRE_STEP_AGENT = 34,		/* nobody there has the session */
+	WIRE_STEP_SANDBOX = 35,		/* it is gone, or another by now */
+	WIRE_STEP_UNREACHABLE = 36,	/* whoever leads to it */
+	WIRE_STEP_LINGER = 37		/* the agent has waited long enough */
 };
 
 /* ---- messages ------------------------------------------------------- */
@@ -379,14 +382,15 @@ enum wire_put_flags {
 	WIRE_PUT_APPEND = 2,		/* add to the end of what is there */
 	WIRE_PUT_RESUME = 4,		/* keep a partial file and go on with it;
 					 * OUT begins with f(PARTIAL) */
-	WIRE_PUT_HASH = 8,		/* FILE_INFO has the hash */
+	WIRE_PUT_HASH = 8,		/* IN ends with the file's hash, which
+					 * is compared; FILE_INFO has it */
 	WIRE_PUT_MODE = 16,		/* mode is for an existing file too, and
 					 * no umask counts */
 	WIRE_PUT_MTIME = 32,		/* mtime counts */
 	WIRE_PUT_OWNER = 64		/* uid and gid, where that is allowed */
 };
 
-/* IN: f(START), then the bytes. */
+/* IN: f(START), then the bytes, then with HASH theirs (WIRE_HASH). */
 struct wire_put {
 	uint32_t flags;
 	uint32_t mode;			/* of a new file */
@@ -736,6 +740,10 @@ bool wire_next(struct wire_list *list, struct wire_bytes *item);
 
 /* One field as a test or a document generator sees it; NULL at the end. */
 const char *wire_tag(uint8_t type, unsigned index);
+
+/* A number of `bytes` bytes (at most 8), big-endian as all are here. */
+uint64_t wire_number_get(const uint8_t *at, unsigned bytes);
+void wire_number_put(uint8_t *at, uint64_t value, unsigned bytes);
 
 /*
  * Bytes as a C string into out[cap]; -1 if they do not fit or hold a NUL.

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ARGV_WORDS 48
-#define ARGV_BYTES 12288
+#define ARGV_WORDS 256
+#define ARGV_BYTES 65536
 
 struct argv {
 	char *words[ARGV_WORDS + 1];	/* NULL-terminated, into text */

@@ -194,20 +194,6 @@ cp_failed(const struct run_end *end)
 	    CMD_FAILED;
 }
 
-void
-cp_say_start(const struct cp *cp, struct events *events)
-{
-	struct json json;
-
-	events_begin(&json, "start");
-	json_string(&json, "direction", cp->from.local ? "up" : "down");
-	json_string(&json, "target", cp->target);
-	json_string(&json, "source", cp->from.path);
-	json_string(&json, "destination", cp->to.path);
-	json_bool(&json, "tree", (cp->flags & CP_TREE) != 0);
-	events_send(events, &json, false);
-}
-
 int
 cmd_cp(int argc, char **argv)
 {

@@ -3,7 +3,7 @@
  * cp.h - what `sandmux cp` was asked for, and who does it.
  *
  * cmd_cp.c reads the command line into a struct cp; cp_file.c copies one
- * file, cp_tree.c a tree.
+ * file (cp_up.c, cp_down.c), cp_tree.c a tree; cp_say.c has their words.
  */
 #ifndef CP_H
 #define CP_H
@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "events.h"
+#include "progress.h"
 #include "run.h"
 #include "target.h"
 #include "wire.h"
@@ -56,7 +57,26 @@ int cp_tree(const struct cp *cp, struct error *error);
 /* The exit status of a copy that failed: 128+N if signal N ended it. */
 int cp_failed(const struct run_end *end);
 
-/* The first event: which way, from where, to where. */
-void cp_say_start(const struct cp *cp, struct events *events);
+/* ---- cp_say.c --------------------------------------------------------- */
+
+/*
+ * The first event: which way, from where, to where; progress tells events
+ * from then on.  0, also if nobody asked for them, or -1 with *error.
+ */
+int cp_say_start(const struct cp *cp, struct events *events,
+    struct progress *progress, struct error *error);
+
+/* The last one, and what the caller adds between these two. */
+void cp_end_begin(struct json *json, int status,
+    const struct progress *progress);
+void cp_end_send(struct events *events, struct json *json, int status,
+    const struct error *error);
+
+/*
+ * The SEAL_KEY bytes of each end's hash in the form of `b2sum -l 256`; on
+ * stderr where stdout is the file.
+ */
+void cp_say_hashes(const struct cp *cp, const uint8_t *here,
+    const uint8_t *there);
 
 #endif

@@ -51,7 +51,7 @@ struct tree {
 	struct json skipped;		/* an array */
 	size_t shown;			/* of its items */
 	bool settles, done, failed;	/* what the helper has said */
-	bool broken;			/* it takes no more */
+	bool broken;			/* it takes or gives no more */
 	struct wire_tree_info info;	/* its counts */
 	struct error error;		/* its failure */
 };
@@ -255,6 +255,7 @@ move_in(void *ctx, void *buf, size_t len)
 	hear(t, true);
 	if (!t->done) {
 		/* Only a whole stream has an end. */
+		t->broken = true;
 		t->run.in.fd.fd = -1;
 		run_cancel(&t->run);
 		errno = EAGAIN;
@@ -345,6 +346,10 @@ check(const struct tree *t, const struct run_end *end, struct error *error)
 		*error = t->error;	/* that is why the rest ended */
 		return -1;
 	}
+	if (t->broken && !t->failed && !t->done) {
+		error_set(error, WIRE_STEP_WAIT, 0, "the helper process died");
+		return -1;
+	}
 	if (run_complaint(end, error)) {
 		return -1;
 	}
@@ -412,18 +417,13 @@ summarize(const struct tree *t, char *out, size_t cap)
 static void
 say_end(struct tree *t, int status, const struct error *error)
 {
-	static const struct error none;
 	const struct wire_tree_info *i = &t->info;
 	const char *list;
 	struct json json;
 
 	json_end_array(&t->skipped);
 	list = json_text(&t->skipped);
-	events_begin(&json, "end");
-	json_bool(&json, "ok", status == CMD_OK);
-	json_i64(&json, "status", status);
-	json_double(&json, "seconds", t->progress.start == 0 ? 0 :
-	    (double)(clock_now() - t->progress.start) / 1e6);
+	cp_end_begin(&json, status, &t->progress);
 	json_u64(&json, "entries", i->entries);
 	json_u64(&json, "files", i->files);
 	json_u64(&json, "bytes", i->bytes);
@@ -432,11 +432,7 @@ say_end(struct tree *t, int status, const struct error *error)
 	if (list != NULL) {
 		json_raw(&json, "skipped", list, strlen(list));
 	}
-	report_error(&json, status == CMD_OK ? &none : error);
-	if (status != CMD_OK && error->step == WIRE_STEP_NONE) {
-		json_string(&json, "message", error->text);
-	}
-	events_send(&t->events, &json, true);
+	cp_end_send(&t->events, &json, status, error);
 }
 
 static int
@@ -496,12 +492,8 @@ cp_tree(const struct cp *cp, struct error *error)
 
 	interrupt_guard();
 	t.progress.name = t.local;
-	if (cp->json != NULL) {
-		if (events_open(&t.events, cp->json, error) < 0) {
-			return CMD_FAILED;
-		}
-		t.progress.events = &t.events;
-		cp_say_start(cp, &t.events);
+	if (cp_say_start(cp, &t.events, &t.progress, error) < 0) {
+		return CMD_FAILED;
 	}
 	name_of(cp->from.path, t.name);
 	json_array(&t.skipped, NULL);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "items.h"
 #include "transport.h"
 
 static int
@@ -77,6 +78,50 @@ fail:
 	error_set(error, WIRE_STEP_PROTOCOL, errno, "hello.env");
 	env_release(env);
 	return NULL;
+}
+
+static bool
+is_one_of(const char *have, const char *const *names)
+{
+	size_t len;
+
+	for (; *names != NULL; names++) {
+		len = strlen(*names);
+		if (strncmp(have, *names, len) == 0 && have[len] == '=') {
+			return true;
+		}
+	}
+	return false;
+}
+
+int
+env_replace(struct env **env, const char *const *names,
+    struct wire_list list, struct error *error)
+{
+	struct items all = { 0 };
+	struct wire_bytes item;
+	struct env *made;
+	char **at;
+
+	for (at = (*env)->all; *at != NULL; at++) {
+		if (!is_one_of(*at, names)) {
+			items_text(&all, *at);
+		}
+	}
+	while (wire_next(&list, &item)) {
+		items_add(&all, item.at, item.len);
+	}
+	made = all.failed ? NULL : env_new(items_list(&all), error);
+	if (all.failed) {
+		error_set(error, WIRE_STEP_START, ENOMEM, "the environment");
+	}
+	items_free(&all);
+	if (made == NULL) {
+		return -1;
+	}
+	env_release(*env);
+	*env = made;
+	return 0;
 }
 
 struct env *

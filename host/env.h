@@ -20,6 +20,13 @@ struct env {
 /* From a decoded list; NULL with *error. */
 struct env *env_new(struct wire_list list, struct error *error);
 struct env *env_hold(struct env *env);
+
+/*
+ * Exchange *env, which is released, for one without the variables names (ends
+ * in NULL) and with list's K=V.  0, or -1 with *error and *env as it was.
+ */
+int env_replace(struct env **env, const char *const *names,
+    struct wire_list list, struct error *error);
 /* NULL is fine. */
 void env_release(struct env *env);
 

@@ -174,6 +174,21 @@ receive_message(int fd, struct wire *msg, uint8_t **frame, size_t *len,
 
 /* ---- the one that goes ----------------------------------------------------- */
 
+unsigned
+handover_held(const struct hub *hub)
+{
+	const struct list *l;
+	unsigned held = 0;
+
+	for (l = hub->links.next; l != &hub->links; l = l->next) {
+		const struct target_link *link = LIST_OF(l,
+		    const struct target_link, link);
+
+		held += target_link_left(link) && !target_link_can_go(link);
+	}
+	return held;
+}
+
 static int
 give_all(struct hub *hub, const int fds[FDS], int fd, uint64_t deadline)
 {

@@ -23,6 +23,9 @@ struct handover {
 	size_t lens[HUB_LINKS];
 };
 
+/* Sessions in which jobs go on and that cannot be handed over just now. */
+unsigned handover_held(const struct hub *hub);
+
 /*
  * The old one: give fd's peer everything.  0: it has it, and what it has is
  * no longer ours; -1 with *error: all is as it was.

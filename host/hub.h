@@ -15,7 +15,7 @@
 
 #define HUB_PEERS 512u		/* clients served at once */
 #define HUB_PEERS_REFUSED 32u	/* more that are told so */
-#define HUB_LINKS 64u
+#define HUB_LINKS 256u
 #define HUB_REQUESTS 512u	/* of all clients together */
 #define HUB_BODIES 4194304u	/* bytes of requests not sent on yet */
 

@@ -86,6 +86,7 @@ interrupt_guard(void)
 {
 	struct sigaction old;
 
+	signal(SIGXFSZ, SIG_IGN);
 	if (sigaction(SIGPIPE, NULL, &old) == 0 &&
 	    old.sa_handler == SIG_DFL) {
 		pipe_was_default = true;

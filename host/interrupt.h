@@ -25,8 +25,9 @@ int interrupt_fd(void);
 int interrupt_take(void);
 
 /*
- * From now on a write to a closed socket or pipe fails with EPIPE instead of
- * ending us: the controller's end must not look like our stdout's.
+ * From now on a write to a closed socket or pipe fails with EPIPE, and one
+ * beyond the limit on a file's size with EFBIG, instead of ending us: the
+ * controller's end must not look like our stdout's, nor a half file stay.
  */
 void interrupt_guard(void);
 

@@ -26,10 +26,7 @@ items_add(struct items *items, const void *data, size_t len)
 		items->size = size;
 	}
 	at = items->data + items->len;
-	at[0] = (uint8_t)(len >> 24);
-	at[1] = (uint8_t)(len >> 16);
-	at[2] = (uint8_t)(len >> 8);
-	at[3] = (uint8_t)len;
+	wire_number_put(at, len, 4);
 	if (len > 0) {
 		memcpy(at + 4, data, len);
 	}

@@ -47,6 +47,12 @@ jobs_ask(const char *target, const struct wire *msg, struct text *text,
 	}
 	run_request(&run, msg, &end);
 	rc = run_complaint(&end, error) ? -1 : 0;
+	if (rc == 0 && end.signal == 0 && (end.outcome != WIRE_EXITED ||
+	    end.code != 0)) {
+		error_set(error, WIRE_STEP_PROTOCOL, 0, "the agent's answer "
+		    "is not understood");
+		rc = -1;
+	}
 	run_end_free(&end);
 	client_close(run.client);
 	return rc;
@@ -63,8 +69,7 @@ jobs_next(const char **at, size_t *len, struct wire_job *job,
 	if (*len == 0) {
 		return 0;
 	}
-	n = *len < 4 ? SIZE_MAX : (size_t)p[0] << 24 | (size_t)p[1] << 16 |
-	    (size_t)p[2] << 8 | p[3];
+	n = *len < 4 ? SIZE_MAX : wire_number_get(p, 4);
 	if (*len < 4 || n > *len - 4 ||
 	    wire_decode(p + 4, n, &msg) != WIRE_OK || msg.type != WIRE_JOB) {
 		error_set(error, WIRE_STEP_PROTOCOL, 0, "the list of jobs is "

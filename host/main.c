@@ -16,6 +16,11 @@ static const struct {
 	int (*run)(int argc, char **argv);	/* NULL: a later version's */
 	const char *summary;
 } commands[] = {
+	{ "up", cmd_up, "make the sandboxes of a file" },
+	{ "down", cmd_down, "remove sandboxes" },
+	{ "ls", cmd_ls, "list the sandboxes that up made" },
+	{ "cleanup", cmd_cleanup, "remove all that up has left" },
+	{ "smoke", cmd_smoke, "make, use and remove one, step by step" },
 	{ "exec", cmd_exec, "run a command in a target" },
 	{ "shell", cmd_shell, "a shell in a target, on this terminal" },
 	{ "cp", cmd_cp, "copy files from or to a target" },
@@ -31,11 +36,6 @@ static const struct {
 	{ "serve", cmd_serve, "be the controller (starts by itself)" },
 	{ "version", cmd_version, "say the version" },
 	{ "help", help, "show this" },
-	{ "up", NULL, NULL },
-	{ "down", NULL, NULL },
-	{ "ls", NULL, NULL },
-	{ "cleanup", NULL, NULL },
-	{ "smoke", NULL, NULL },
 	{ "bench", NULL, NULL }
 };
 
@@ -47,7 +47,8 @@ summary(FILE *to)
 	size_t i;
 
 	fputs("usage: sandmux COMMAND [OPTION]... [OPERAND]...\n"
-	    "A target is local, docker:CONTAINER or openshell:SANDBOX.\n\n",
+	    "A target is local, docker:CONTAINER, openshell:SANDBOX or a "
+	    "sandbox of up's.\n\n",
 	    to);
 	for (i = 0; i < COUNT; i++) {
 		if (commands[i].run != NULL) {

@@ -180,7 +180,14 @@ make_all(char *path)
 int
 paths_state(char *buf, size_t cap, struct error *error)
 {
-	const char *dir = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	return paths_state_of(getenv("XDG_STATE_HOME"), getenv("HOME"), buf,
+	    cap, error);
+}
+
+int
+paths_state_of(const char *dir, const char *home, char *buf, size_t cap,
+    struct error *error)
+{
 	const struct passwd *pw;
 	const char *tail = "sandmux";
 

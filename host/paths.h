@@ -37,6 +37,10 @@ int paths_private(const char *dir, char *buf, size_t cap,
  */
 int paths_state(char *buf, size_t cap, struct error *error);
 
+/* The same for one who has these variables; NULL: not set. */
+int paths_state_of(const char *xdg_state, const char *home, char *buf,
+    size_t cap, struct error *error);
+
 /* dir/name into buf[cap]; 0, or -1 with *error if it does not fit. */
 int paths_join(char *buf, size_t cap, const char *dir, const char *name,
     struct error *error);

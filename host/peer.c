@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "handover.h"
 #include "log.h"
+#include "record.h"
 #include "relay.h"
 #include "system.h"
 #include "version.h"
@@ -30,13 +31,63 @@ static void
 make_alias(struct peer *peer)
 {
 	char *const *env;
+	char made[48];
 
 	memset(peer->alias, 0, SEAL_KEY);
 	chain(peer->alias, peer->target.scheme);
 	chain(peer->alias, peer->target.name);
+	if (peer->sandbox != NULL) {
+		/* Another one of this name has another time. */
+		snprintf(made, sizeof(made), "sandbox %llu",
+		    (unsigned long long)peer->sandbox->created);
+		chain(peer->alias, made);
+	}
 	for (env = peer->env->child; *env != NULL; env++) {
 		chain(peer->alias, *env);
 	}
+}
+
+/* A bare name: what its record says stands for it from here on. */
+static int
+take_sandbox(struct peer *peer)
+{
+	const char *xdg = transport_getenv(peer->env->all, "XDG_STATE_HOME");
+	const char *home = transport_getenv(peer->env->all, "HOME");
+	struct target *target = &peer->target;
+	struct record_store store;
+	struct sandbox *s;
+
+	if (xdg == NULL && home == NULL) {
+		/* No look-up of a user here, which may ask the network. */
+		error_set(&peer->error, WIRE_STEP_TARGET, 0, "%s: the client "
+		    "names neither XDG_STATE_HOME nor HOME, where its record "
+		    "would be", target->name);
+		return -1;
+	}
+	if (record_open(&store, xdg, home, &peer->error) < 0) {
+		return -1;
+	}
+	s = record_get(&store, target->name, &peer->error);
+	if (s == NULL) {
+		if (peer->error.number == ENOENT) {
+			error_set(&peer->error, WIRE_STEP_TARGET, 0, "%s: "
+			    "there is no sandbox of this name; `sandmux ls` "
+			    "lists those that `sandmux up` made",
+			    target->name);
+		}
+		return -1;
+	}
+	peer->sandbox = s;
+	/* Also for STOP of one that is being removed. */
+	snprintf(target->scheme, sizeof(target->scheme), "%s", s->transport);
+	if (s->state == SANDBOX_REMOVING) {
+		error_set(&peer->error, WIRE_STEP_TARGET, 0, "%s is "
+		    "being removed", target->name);
+		return -1;
+	}
+	peer->transport = transport_find(s->transport);
+	return env_replace(&peer->env, peer->transport->life->select,
+	    items_list(&s->select), &peer->error);
 }
 
 static void
@@ -49,6 +100,7 @@ take_target(struct peer *peer, struct wire_bytes text)
 		    "needs a target");
 		return;
 	}
+	peer->aimed = true;
 	if (text.len >= sizeof(word) ||
 	    memchr(text.at, '\0', text.len) != NULL) {
 		error_set(&peer->error, WIRE_STEP_TARGET, 0, "a name of %u "
@@ -58,6 +110,12 @@ take_target(struct peer *peer, struct wire_bytes text)
 	memcpy(word, text.at, text.len);
 	word[text.len] = '\0';
 	if (target_parse(word, &peer->target, &peer->error) < 0) {
+		return;
+	}
+	if (peer->target.scheme[0] == '\0') {
+		if (take_sandbox(peer) < 0) {
+			peer->transport = NULL;
+		}
 		return;
 	}
 	peer->transport = transport_find(peer->target.scheme);
@@ -74,7 +132,8 @@ hand_over(struct peer *peer, struct wire *welcome)
 	struct hub *hub = peer->hub;
 	struct error error;
 
-	welcome->u.welcome.busy = hub->clients.requests;
+	welcome->u.welcome.busy = hub->clients.requests +
+	    handover_held(hub);
 	peer->closing = true;
 	if (plain_greet(peer->plain, welcome) < 0 ||
 	    welcome->u.welcome.busy > 0 || hub->stopping) {
@@ -270,6 +329,7 @@ peer_free(struct peer *peer)
 	session_free(peer->session);
 	plain_free(peer->plain);
 	env_release(peer->env);
+	sandbox_release(peer->sandbox);
 	list_remove(&peer->link);
 	peer->hub->peer_count--;
 	free(peer);

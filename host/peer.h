@@ -26,6 +26,7 @@ struct peer {
 	struct session *session;
 	struct env *env;		/* NULL before HELLO */
 	struct target target;
+	struct sandbox *sandbox;	/* held: whose bare name was given */
 	const struct transport *transport;	/* NULL: no target */
 	struct error error;		/* why its requests fail */
 	uint8_t alias[SEAL_KEY];	/* names the link it wants */
@@ -35,6 +36,7 @@ struct peer {
 	int fd;				/* plain's */
 	pid_t pid;
 	bool greeted, strict, refused, closing;
+	bool aimed;			/* HELLO named a target */
 };
 
 /* Take over an accepted descriptor; on failure it is closed and logged. */

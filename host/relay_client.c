@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "overlay.h"
 #include "peer.h"
 #include "status.h"
 #include "target_link.h"
@@ -36,22 +37,35 @@ bodies_held(const struct hub *hub)
 	return held;
 }
 
+/* The body as the client sent it, or as its sandbox's settings make it. */
+static int
+take_body(struct relay *relay, const struct wire *msg, const uint8_t *body,
+    uint32_t len, struct error *error)
+{
+	if (relay->peer->sandbox != NULL && overlay_request(
+	    relay->peer->sandbox, msg, &relay->body, &relay->body_len,
+	    error) < 0) {
+		return -1;
+	}
+	if (relay->body == NULL) {
+		relay->body = malloc(len);
+		if (relay->body == NULL) {
+			return -1;
+		}
+		memcpy(relay->body, body, len);
+		relay->body_len = len;
+	}
+	return 0;
+}
+
 static struct relay *
-relay_new(struct peer *peer, struct session_request *req,
-    const uint8_t *body, uint32_t len)
+relay_new(struct peer *peer, struct session_request *req)
 {
 	struct relay *relay = calloc(1, sizeof(*relay));
 
 	if (relay == NULL) {
 		return NULL;
 	}
-	relay->body = malloc(len);
-	if (relay->body == NULL) {
-		free(relay);
-		return NULL;
-	}
-	memcpy(relay->body, body, len);
-	relay->body_len = len;
 	list_init(&relay->link);
 	list_init(&relay->settle);
 	relay->hub = peer->hub;
@@ -73,6 +87,13 @@ own(struct relay *relay, const struct wire *msg)
 	if (msg->type == WIRE_STATUS) {
 		text = status_text(hub, msg->u.status.json != 0, &len);
 		relay_reply(relay, text, len);
+	} else if (msg->type == WIRE_STOP &&
+	    (relay->peer->transport != NULL ||
+	    relay->peer->sandbox != NULL)) {
+		target_link_stop(relay->peer, relay);
+	} else if (msg->type == WIRE_STOP && relay->peer->aimed) {
+		/* It would be the end of all others' links. */
+		relay_fail(relay, &relay->peer->error);
 	} else if (msg->type == WIRE_STOP) {
 		log_write(LOG_NOTE, "client %ld asks for the end",
 		    (long)relay->peer->pid);
@@ -125,10 +146,14 @@ opened(void *ctx, struct session_request *req, const uint8_t *body,
 	}
 	error_set(&error, WIRE_STEP_BUSY, 0, "too many long requests wait");
 	if (bodies_held(peer->hub) + len <= HUB_BODIES) {
-		relay = relay_new(peer, req, body, len);
+		relay = relay_new(peer, req);
 	}
 	if (relay == NULL) {
 		session_fail(req, &error);
+		return;
+	}
+	if (take_body(relay, &msg, body, len, &error) < 0) {
+		relay_fail(relay, &error);
 		return;
 	}
 	peer->hub->requests++;

@@ -94,16 +94,6 @@ limits_add(struct limits *limits, const char *text, struct error *error)
 	return 0;
 }
 
-static void
-put64(uint8_t *at, uint64_t v)
-{
-	int i;
-
-	for (i = 0; i < 8; i++) {
-		at[i] = (uint8_t)(v >> (56 - 8 * i));
-	}
-}
-
 void
 limits_items(const struct limits *limits, struct items *items)
 {
@@ -113,9 +103,63 @@ limits_items(const struct limits *limits, struct items *items)
 	for (i = 0; i < WIRE_LIMITS_MAX; i++) {
 		if (limits->of[i].given) {
 			item[0] = i;
-			put64(item + 1, limits->of[i].soft);
-			put64(item + 9, limits->of[i].hard);
+			wire_number_put(item + 1, limits->of[i].soft, 8);
+			wire_number_put(item + 9, limits->of[i].hard, 8);
 			items_add(items, item, sizeof(item));
 		}
 	}
+}
+
+static void
+format(char *out, size_t cap, uint64_t v)
+{
+	if (v == UINT64_MAX) {
+		snprintf(out, cap, "unlimited");
+	} else {
+		snprintf(out, cap, "%llu", (unsigned long long)v);
+	}
+}
+
+void
+limits_write(const struct limits *limits, struct json *json)
+{
+	char soft[24], hard[24], text[64];
+	unsigned i;
+
+	for (i = 0; i < WIRE_LIMITS_MAX; i++) {
+		if (limits->of[i].given) {
+			format(soft, sizeof(soft), limits->of[i].soft);
+			format(hard, sizeof(hard), limits->of[i].hard);
+			snprintf(text, sizeof(text), "%s:%s", soft, hard);
+			json_string(json, names[i], text);
+		}
+	}
+}
+
+void
+limits_bound(const struct limits *limits, struct wire_list asked,
+    struct items *items)
+{
+	struct limits rest = *limits;
+	uint8_t item[WIRE_LIMIT_BYTES];
+	struct wire_bytes one;
+	uint64_t soft, hard;
+
+	while (wire_next(&asked, &one)) {
+		if (one.len != sizeof(item) || one.at[0] >= WIRE_LIMITS_MAX ||
+		    !limits->of[one.at[0]].given) {
+			items_add(items, one.at, one.len);
+			continue;
+		}
+		rest.of[one.at[0]].given = false;
+		item[0] = one.at[0];
+		soft = wire_number_get(one.at + 1, 8);
+		hard = wire_number_get(one.at + 9, 8);
+		wire_number_put(item + 1, soft < limits->of[item[0]].soft ?
+		    soft : limits->of[item[0]].soft, 8);
+		wire_number_put(item + 9, hard < limits->of[item[0]].hard ?
+		    hard : limits->of[item[0]].hard, 8);
+		items_add(items, item, sizeof(item));
+	}
+	limits_items(&rest, items);
 }

@@ -11,6 +11,7 @@
 
 #include "error.h"
 #include "items.h"
+#include "json.h"
 
 struct limits {
 	struct {
@@ -28,5 +29,15 @@ int limits_add(struct limits *limits, const char *text, struct error *error);
 
 /* Those given, as items of exec.limits. */
 void limits_items(const struct limits *limits, struct items *items);
+
+/* The same as members of a JSON object, as limits_add() reads them. */
+void limits_write(const struct limits *limits, struct json *json);
+
+/*
+ * A request's items with none above these: what it asks for more of is
+ * lowered, what it does not speak of is added.
+ */
+void limits_bound(const struct limits *limits, struct wire_list asked,
+    struct items *items);
 
 #endif

@@ -134,7 +134,7 @@ launch(struct runcmd *run, struct pipes *p, struct child *child)
 {
 	struct child_spec spec = {
 		.path = run->path, .argv = argv_words(run->argv),
-		.env = run->env
+		.env = run->env, .cwd = run->cwd
 	};
 
 	if (spec.argv == NULL) {

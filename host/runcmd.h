@@ -15,13 +15,14 @@
 #include "argv.h"
 #include "error.h"
 
-#define RUNCMD_OUT 65536	/* kept of stdout: the end */
+#define RUNCMD_OUT 262144	/* kept of stdout: the end */
 #define RUNCMD_ERR 1024		/* kept of stderr: the end */
 
 struct runcmd {
 	const char *path;		/* borrowed, all of these */
 	const struct argv *argv;
 	char *const *env;
+	const char *cwd;		/* NULL: / */
 	const void *input;		/* NULL: stdin is /dev/null */
 	size_t input_len;
 	uint64_t deadline;		/* clock.h; killed then */

@@ -372,6 +372,7 @@ dress_up(const struct sink *sink, const struct sink_dress *dress)
 	if (dress->exact) {
 		mode = dress->mode & 07777;
 	} else if (sink->existed) {
+		/* What comes out of a sandbox is not setuid unasked. */
 		mode = sink->old.st_mode & 0777;
 	}
 	if (dress->archive && fchown(sink->fd, dress->uid, dress->gid) < 0) {

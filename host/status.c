@@ -24,7 +24,7 @@ agent_path(const struct target_link *link)
 {
 	const char *path = link->place.facts.agent;
 
-	return path[0] != '\0' ? path : TRANSPORT_BAKED;
+	return path[0] != '\0' ? path : transport_baked(&link->place);
 }
 
 static const char *

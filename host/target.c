@@ -26,7 +26,8 @@ static const struct {
 };
 
 #define COUNT (sizeof(schemes) / sizeof(schemes[0]))
-#define KNOWN "a target is local, docker:CONTAINER or openshell:SANDBOX"
+#define KNOWN "a target is local, docker:CONTAINER, openshell:SANDBOX or the " \
+    "name of a sandbox that `sandmux up` made"
 
 static int
 find(const char *text, size_t len)
@@ -71,6 +72,25 @@ good_name(const char *name, size_t len)
 	return true;
 }
 
+bool
+target_sandbox_name(const char *name, size_t len)
+{
+	size_t i;
+
+	if (len == 0 || len > TARGET_SANDBOX_MAX || name[0] == '-' ||
+	    name[len - 1] == '-' || find(name, len) >= 0) {
+		return false;
+	}
+	for (i = 0; i < len; i++) {
+		if (!((name[i] >= 'a' && name[i] <= 'z') ||
+		    (name[i] >= '0' && name[i] <= '9') ||
+		    (name[i] == '-' && name[i - 1] != '-'))) {
+			return false;
+		}
+	}
+	return true;
+}
+
 /*
  * Parse a target at the front of text; *end is set behind it, to a ':' or
  * the end of the text.
@@ -84,10 +104,15 @@ front(const char *text, struct target *target, const char **end,
 	const char *name;
 	char why[160];
 
+	*target = (struct target){ 0 };
+	if (at < 0 && target_sandbox_name(text, len)) {
+		memcpy(target->name, text, len);
+		*end = text + len;
+		return 0;
+	}
 	if (at < 0) {
 		return refuse(error, text, len, "no such target; " KNOWN);
 	}
-	*target = (struct target){ 0 };
 	memcpy(target->scheme, schemes[at].scheme, len);
 	*end = text + len;
 	if (schemes[at].kind == LATER) {
@@ -128,6 +153,7 @@ target_parse(const char *text, struct target *target, struct error *error)
 	}
 	if (*end != '\0') {
 		return refuse(error, text, strlen(text),
+		    target->scheme[0] == '\0' ? "no such target; " KNOWN :
 		    "there is more behind the target's name");
 	}
 	return 0;
@@ -136,8 +162,9 @@ target_parse(const char *text, struct target *target, struct error *error)
 void
 target_format(const struct target *target, char *out)
 {
-	snprintf(out, TARGET_TEXT_MAX, target->name[0] == '\0' ? "%s%s" :
-	    "%s:%s", target->scheme, target->name);
+	snprintf(out, TARGET_TEXT_MAX, target->name[0] == '\0' ||
+	    target->scheme[0] == '\0' ? "%s%s" : "%s:%s", target->scheme,
+	    target->name);
 }
 
 int

@@ -18,10 +18,17 @@
 #define TARGET_NAME_MAX 256
 #define TARGET_TEXT_MAX (TARGET_SCHEME_MAX + TARGET_NAME_MAX)
 
+#define TARGET_SANDBOX_MAX 19		/* of a bare name, as OpenShell's */
+
 struct target {
-	char scheme[TARGET_SCHEME_MAX];	/* "local", "docker", "openshell" */
+	char scheme[TARGET_SCHEME_MAX];	/* "local", "docker", "openshell";
+					 * empty: the bare name of a sandbox
+					 * that `up` made */
 	char name[TARGET_NAME_MAX];	/* empty for local */
 };
+
+/* Whether name[len] can be a sandbox's: [a-z0-9-], no scheme. */
+bool target_sandbox_name(const char *name, size_t len);
 
 /*
  * Parse TARGET.  0, or -1 with *error (WIRE_STEP_TARGET): an unknown scheme,

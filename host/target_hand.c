@@ -17,6 +17,7 @@ target_link_can_go(const struct target_link *link)
 
 	return link->state >= TARGET_LINK_UP &&
 	    link->state <= TARGET_LINK_PARKED && !link->ending &&
+	    link->sandbox == NULL &&
 	    list_empty(&link->relays) && list_empty(&link->terminals) &&
 	    session_rest(link->session, &rest) == 0;
 }

@@ -43,7 +43,7 @@ target_link_name(const struct target_link *link)
 bool
 target_link_takes(const struct target_link *link)
 {
-	return link->state < TARGET_LINK_CLOSING;
+	return link->state < TARGET_LINK_CLOSING && !link->ending;
 }
 
 /* ---- finding ---------------------------------------------------------- */
@@ -112,6 +112,7 @@ target_link_new(struct peer *peer)
 	list_init(&link->link);
 	list_init(&link->relays);
 	list_init(&link->terminals);
+	list_init(&link->closers);
 	starter_clear(&link->starter);
 	carrier_clear(&link->carrier);
 	child_clear(&link->remover);
@@ -123,6 +124,8 @@ target_link_new(struct peer *peer)
 	link->place.env = link->env->all;
 	link->place.child_env = link->env->child;
 	link->place.runtime = peer->hub->options->directory;
+	link->sandbox = sandbox_hold(peer->sandbox);
+	link->place.sandbox = link->sandbox;
 	link->state = TARGET_LINK_RESOLVING;
 	link->begun = clock_now();
 	if (target_link_renew(link) == -1) {
@@ -412,6 +415,8 @@ target_link_close(struct target_link *link, const struct error *error)
 	if (link->state == TARGET_LINK_RELINKING) {
 		fail_all(link, error);
 		link->relink.cause = *error;
+		link->relink.until = clock_now() +
+		    TARGET_LINK_LAST_MS * (uint64_t)CLOCK_MS;
 		link->ending = true;
 		return;
 	}
@@ -426,6 +431,38 @@ target_link_close(struct target_link *link, const struct error *error)
 	    TARGET_LINK_CLOSE_MS * (uint64_t)CLOCK_MS);
 	link->hub->sessions_changed = true;
 	link->state = TARGET_LINK_CLOSING;
+}
+
+/* Whether it leads where the client's target is. */
+static bool
+leads_to(const struct target_link *link, const struct peer *peer)
+{
+	return strcmp(link->target.scheme, peer->target.scheme) == 0 &&
+	    strcmp(link->target.name, peer->target.name) == 0 &&
+	    (link->sandbox == NULL) == (peer->sandbox == NULL);
+}
+
+void
+target_link_stop(struct peer *peer, struct relay *relay)
+{
+	struct target_link *link, *last = NULL;
+	struct list *l, *next;
+	struct error error;
+
+	error_set(&error, WIRE_STEP_SHUTDOWN, 0, "`sandmux down`");
+	for (l = peer->hub->links.next; l != &peer->hub->links; l = next) {
+		link = LIST_OF(l, struct target_link, link);
+		next = l->next;
+		if (leads_to(link, peer) && link->state != TARGET_LINK_GONE) {
+			target_link_close(link, &error);
+			last = link;
+		}
+	}
+	if (last == NULL) {
+		relay_finish(relay);
+	} else {
+		list_append(&last->closers, &relay->link);
+	}
 }
 
 void
@@ -502,5 +539,9 @@ target_link_free(struct target_link *link)
 	session_budget_free(&link->budget);
 	seal_secret_free(link->secret);
 	env_release(link->env);
+	sandbox_release(link->sandbox);
+	while (!list_empty(&link->closers)) {
+		relay_finish(LIST_OF(link->closers.next, struct relay, link));
+	}
 	free(link);
 }

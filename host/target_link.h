@@ -24,6 +24,7 @@
 #define TARGET_LINK_ALIASES 16u
 #define TARGET_LINK_LOG_LINES 100u	/* of an agent's, in a minute */
 #define TARGET_LINK_CLOSE_MS 2000u	/* from CLOSE to the kill */
+#define TARGET_LINK_LAST_MS 4000u	/* for a link only to say CLOSE */
 
 enum target_link_state {
 	TARGET_LINK_RESOLVING,
@@ -51,7 +52,8 @@ struct relink {
 	uint64_t since;			/* lost, and nothing moved since */
 	uint64_t lost_at, next_at, delay;
 	uint64_t progress;		/* session_progress() then */
-	uint64_t until;			/* PARKED: the core's end */
+	uint64_t until;			/* PARKED: the core's end; ending:
+					 * of all attempts */
 	unsigned attempts;
 	uint64_t healed;		/* links after the first, in all */
 	bool unreachable;		/* nobody could say what became of it */
@@ -66,11 +68,13 @@ struct target_link {
 	const struct transport *transport;
 	struct transport_place place;
 	struct env *env;
+	struct sandbox *sandbox;	/* held; NULL: named by its scheme */
 	uint8_t identity[SEAL_KEY];
 	uint8_t aliases[TARGET_LINK_ALIASES][SEAL_KEY];
 	unsigned alias_count;
 	struct list relays;
 	struct list terminals;		/* struct terminal */
+	struct list closers;		/* struct relay: STOP of this link */
 	uint32_t number;		/* of the last attempt at a link */
 	struct session *session;
 	struct session_budget budget;
@@ -130,6 +134,12 @@ void target_link_let_go(struct target_link *link);
 /* Another controller's: 0, or -1 with *error. */
 int target_link_adopt(struct hub *hub, const struct wire_live *live,
     struct error *error);
+
+/*
+ * For STOP of one target: close the links that this client's target has, and
+ * answer relay when they are gone.
+ */
+void target_link_stop(struct peer *peer, struct relay *relay);
 
 /* Close in good order, for the reason that requests under way are told. */
 void target_link_close(struct target_link *link, const struct error *error);

@@ -35,7 +35,8 @@ give_up_at(const struct target_link *link)
 	uint64_t dead = options->dead_ms != 0 ? options->dead_ms :
 	    LINK_DEAD_MS;
 
-	return link->relink.since + linger(link) + dead * CLOCK_MS;
+	return link->ending ? link->relink.until :
+	    link->relink.since + linger(link) + dead * CLOCK_MS;
 }
 
 /* ---- the beginning -------------------------------------------------------- */

@@ -25,15 +25,20 @@ identify(struct target_link *link)
 	const struct transport_facts *facts = &link->place.facts;
 	uint8_t all[SEAL_KEY], item[SEAL_KEY], both[2 * SEAL_KEY];
 	const char *parts[] = { link->target.scheme, facts->id,
-	    facts->program };
+	    facts->program, link->sandbox != NULL ? link->sandbox->name : "" };
+	const size_t fixed = sizeof(parts) / sizeof(parts[0]);
 	size_t i;
 
 	memset(all, 0, sizeof(all));
-	for (i = 0; i < sizeof(parts) / sizeof(parts[0]) ||
-	    link->env->all[i - 3] != NULL; i++) {
-		const char *part = i < 3 ? parts[i] : link->env->all[i - 3];
+	for (i = 0; i < fixed || link->env->all[i - fixed] != NULL; i++) {
+		const char *part = i < fixed ? parts[i] :
+		    link->env->all[i - fixed];
 
-		if (i >= 3 && !transport_identity_env(part)) {
+		/* A sandbox is itself, from whatever terminal it is named. */
+		if (i >= fixed && (!transport_identity_env(part) ||
+		    (link->sandbox != NULL && strncmp(part,
+		    TRANSPORT_AGENT_USER_IS, strlen(TRANSPORT_AGENT_USER_IS))
+		    != 0))) {
 			continue;
 		}
 		seal_hash(part, strlen(part), item);
@@ -103,10 +108,11 @@ target_start_spec(struct target_link *link, struct carrier_spec *spec)
 
 	*spec = (struct carrier_spec){
 		.transport = link->transport, .place = &link->place,
-		.agent = baked ? TRANSPORT_BAKED : facts->agent,
+		.agent = baked ? transport_baked(&link->place) : facts->agent,
 		.hash = baked || (facts->flags & TRANSPORT_KEEP) != 0 ?
 		    NULL : facts->hash,
 		.user = transport_default_user(&link->place),
+		.groups = facts->groups,
 		.keep_home = (facts->flags & TRANSPORT_HOME_SET) != 0,
 		.session = link->session, .secret = link->secret,
 		.number = link->number, .id = link->session_id,
@@ -211,6 +217,15 @@ merge(struct target_link *link, struct target_link *into)
 	link->state = TARGET_LINK_GONE;
 }
 
+static void
+inject(struct target_link *link)
+{
+	link->injected = true;
+	link->state = TARGET_LINK_INJECTING;
+	starter_begin(&link->starter, STARTER_INJECT, link->transport,
+	    &link->place);
+}
+
 /* The container is known: join another link, wait for its end, or start. */
 static void
 locate(struct target_link *link)
@@ -226,7 +241,7 @@ locate(struct target_link *link)
 		link->state = TARGET_LINK_BLOCKED;
 		return;
 	}
-	if (other != NULL && other->state >= TARGET_LINK_CLOSING) {
+	if (other != NULL) {
 		link->state = TARGET_LINK_BLOCKED;
 		if (clock_now() - link->begun > BLOCKED_MAX) {
 			error_set(&error, WIRE_STEP_START, 0, "%s: the last "
@@ -237,7 +252,12 @@ locate(struct target_link *link)
 		}
 		return;
 	}
-	start(link);
+	if (transport_injects_first(&link->place) && !link->injected &&
+	    link->transport->inject != NULL) {
+		inject(link);
+	} else {
+		start(link);
+	}
 	if (target_start_ready(link)) {
 		target_start_begin_all(link);
 	}
@@ -290,15 +310,6 @@ resolved(struct target_link *link)
 	link->new_agent = shared &&
 	    !trust_is_fresh(link->target.scheme, facts->id);
 	locate(link);
-}
-
-static void
-inject(struct target_link *link)
-{
-	link->injected = true;
-	link->state = TARGET_LINK_INJECTING;
-	starter_begin(&link->starter, STARTER_INJECT, link->transport,
-	    &link->place);
 }
 
 /* Whether the image's user could serve where root cannot. */
@@ -367,7 +378,7 @@ up(struct target_link *link)
 	    (unsigned long long)((c->up_at - link->begun) / CLOCK_MS),
 	    (unsigned)c->ready.uid, link->injected ? "agent injected as " :
 	    "agent ", link->place.facts.agent[0] != '\0' ?
-	    link->place.facts.agent : TRANSPORT_BAKED,
+	    link->place.facts.agent : transport_baked(&link->place),
 	    link->new_agent ? ", new-agent" : "");
 	link->stays = c->ready.unlinked == WIRE_UNLINK_FAILED;
 	if (link->stays) {
@@ -384,6 +395,7 @@ attempt_failed(struct target_link *link)
 
 	carrier_blame(&link->carrier, target_link_name(link), &error);
 	if (!link->injected && link->transport->inject != NULL &&
+	    transport_may_inject(&link->place) &&
 	    carrier_may_inject(&link->carrier)) {
 		target_link_log(link, LOG_NOTE, "injecting, since ", &error);
 		snprintf(link->failed, sizeof(link->failed), "%.255s",

@@ -173,7 +173,8 @@ connect_it(struct terminal *t)
 	const struct controller_options *options = link->hub->options;
 	struct carrier_spec spec = {
 		.transport = link->transport, .place = &t->place,
-		.agent = t->injected ? t->place.facts.agent : TRANSPORT_BAKED,
+		.agent = t->injected ? t->place.facts.agent :
+		    transport_baked(&t->place),
 		.hash = t->injected ? t->place.facts.hash : NULL,
 		.hands_over = true,
 		.session = link->session, .secret = link->secret,

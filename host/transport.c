@@ -33,6 +33,52 @@ transport_find(const char *scheme)
 	return NULL;
 }
 
+const struct transport *
+transport_at(size_t index)
+{
+	return index < sizeof(table) / sizeof(table[0]) ? table[index] : NULL;
+}
+
+const char *
+transport_baked(const struct transport_place *place)
+{
+	return place->sandbox != NULL && place->sandbox->agent != NULL ?
+	    place->sandbox->agent : TRANSPORT_BAKED;
+}
+
+bool
+transport_may_inject(const struct transport_place *place)
+{
+	return place->sandbox == NULL ||
+	    place->sandbox->agent_mode != SANDBOX_AGENT_NEVER;
+}
+
+bool
+transport_injects_first(const struct transport_place *place)
+{
+	return place->sandbox != NULL && place->sandbox->agent == NULL &&
+	    place->sandbox->agent_mode == SANDBOX_AGENT_INJECT;
+}
+
+const char *
+transport_agent_name(const struct transport_place *place)
+{
+	return place->sandbox != NULL && place->sandbox->agent_name != NULL ?
+	    place->sandbox->agent_name : ".sandmux";
+}
+
+void
+transport_words(struct argv *argv, struct items items)
+{
+	struct wire_list list = items_list(&items);
+	struct wire_bytes item;
+
+	while (wire_next(&list, &item)) {
+		argv_format(argv, "%.*s", (int)item.len,
+		    (const char *)item.at);
+	}
+}
+
 bool
 transport_identity_env(const char *entry)
 {

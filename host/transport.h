@@ -15,6 +15,7 @@
 
 #include "argv.h"
 #include "error.h"
+#include "sandbox.h"
 #include "seal.h"
 #include "target.h"
 
@@ -34,6 +35,7 @@ struct transport_facts {
 	char arch[16];			/* "amd64"; empty: like the host's */
 	char image[128];		/* its image, for inject() */
 	char user[128];			/* configured user, empty: unknown */
+	char groups[512];		/* added to any user's, each with ':' */
 	char workdir[256];		/* configured directory, likewise */
 	char agent[TRANSPORT_PATH_MAX];	/* where an agent was put, or empty */
 	char hash[2 * SEAL_KEY + 1];	/* that agent's */
@@ -58,6 +60,8 @@ struct transport_place {
 	char *const *child_env;		/* borrowed: what a child may see */
 	const char *runtime;		/* borrowed: our directory */
 	bool as_image;			/* the agent is not to start as root */
+	const struct sandbox *sandbox;	/* borrowed; NULL: none that up made */
+	const char *owner;		/* borrowed: labels what is ours (life) */
 	struct transport_facts facts;
 };
 
@@ -67,8 +71,53 @@ enum transport_trait {
 	TRANSPORT_BAKES = 4,		/* try TRANSPORT_BAKED first */
 	TRANSPORT_HOME = 8,		/* the child runs in HOME, with env */
 	TRANSPORT_LOGIN = 16,		/* login files may run first */
-	TRANSPORT_ROOT = 32		/* the agent starts as root, and as
+	TRANSPORT_ROOT = 32,		/* the agent starts as root, and as
 					 * facts.user where root is no use */
+	TRANSPORT_OWN_DIR = 64		/* a sandbox is a directory: a workdir
+					 * is relative to it */
+};
+
+/* A sandbox that list() has found. */
+struct transport_found {
+	const char *name, *id, *key;
+	bool running;
+	bool unmarked;			/* no label of ours: known by name */
+};
+
+/* How `up` and the others make sandboxes.  All of these block. */
+struct transport_life {
+	/* Keys of the configuration that mean nothing here; ends in NULL. */
+	const char *const *no_keys;
+	/* Options that create_args and exec_args may not have; likewise. */
+	const char *const *no_create_args;
+	const char *const *no_exec_args;
+	const char *workdir;		/* by default; NULL: the target's own */
+	/* Variables that say where its sandboxes are; ends in NULL. */
+	const char *const *select;
+	/* What the record must know before there is anything; may be NULL. */
+	int (*plan)(struct sandbox *made, struct error *error);
+	/*
+	 * Make it (place->sandbox is made too), labelled with place->owner,
+	 * and see it run; what is known then goes into *made, its container
+	 * as soon as it has one, and into place->facts.id.  0, or -1 with
+	 * *error.
+	 */
+	int (*create)(struct transport_place *place, struct sandbox *made,
+	    uint64_t deadline, struct error *error);
+	/*
+	 * Remove place->sandbox, if it is ours.  0, 1 if there was none of
+	 * ours, or -1 with *error.
+	 */
+	int (*remove)(struct transport_place *place, uint64_t deadline,
+	    struct error *error);
+	/*
+	 * Tell all that have place->owner's label, one by one.  0, or -1
+	 * with *error.  NULL: there() instead.
+	 */
+	int (*list)(struct transport_place *place,
+	    void (*found)(void *ctx, const struct transport_found *found),
+	    void *ctx, uint64_t deadline, struct error *error);
+	bool (*there)(const struct sandbox *sandbox);
 };
 
 struct transport {
@@ -100,14 +149,36 @@ struct transport {
 	    struct argv *argv);
 	/* A helper's facts are back in the controller; may be NULL. */
 	void (*learn)(const struct transport_facts *facts);
+	const struct transport_life *life;	/* NULL: up makes none */
 };
 
 /* NULL: no such scheme. */
 const struct transport *transport_find(const char *scheme);
 
+/* The table's entries in order, NULL behind the last. */
+const struct transport *transport_at(size_t index);
+
+/* The agent's path that is tried first. */
+const char *transport_baked(const struct transport_place *place);
+/* Whether ours may be put there, and whether nothing else is tried. */
+bool transport_may_inject(const struct transport_place *place);
+bool transport_injects_first(const struct transport_place *place);
+/* What the file of an agent that is put there is called, before "-HEX". */
+const char *transport_agent_name(const struct transport_place *place);
+
+/* Add the words of a list. */
+void transport_words(struct argv *argv, struct items items);
+
 extern const struct transport transport_local;
 extern const struct transport transport_docker;
 extern const struct transport transport_openshell;
+
+/*
+ * Build the image of place->sandbox out of its directory: by `docker build`
+ * whatever the transport.  Blocks.  0, or -1 with *error.
+ */
+int transport_build(struct transport_place *place, uint64_t deadline,
+    struct error *error);
 
 /* Whether an environment entry selects or reaches a transport's target. */
 bool transport_identity_env(const char *entry);

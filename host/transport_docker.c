@@ -11,16 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "embed.h"
-#include "runcmd.h"
 #include "transport.h"
+#include "transport_docker.h"
 
 #define TAR_BLOCK 512u
-#define PROGRAM "docker"
 #define STATUS_MAX 32
 
-static int
-run(struct transport_place *place, struct runcmd *cmd,
+int
+transport_docker_run(struct transport_place *place, struct runcmd *cmd,
     const struct argv *argv, uint64_t deadline, struct error *error)
 {
 	cmd->path = place->facts.program;
@@ -80,7 +78,8 @@ parse(struct transport_place *place, char *text, char status[STATUS_MAX],
 	    !line(&text, status, STATUS_MAX) ||
 	    !line(&text, facts->image, sizeof(facts->image)) ||
 	    !line(&text, facts->user, sizeof(facts->user)) ||
-	    !line(&text, home, sizeof(home))) {
+	    !line(&text, home, sizeof(home)) ||
+	    !line(&text, facts->groups, sizeof(facts->groups))) {
 		error_set(error, WIRE_STEP_START, 0, "docker:%s: `docker "
 		    "inspect` said something that cannot be read",
 		    place->target.name);
@@ -92,6 +91,13 @@ parse(struct transport_place *place, char *text, char status[STATUS_MAX],
 	len = strlen(text);	/* the rest, but for its line end */
 	snprintf(facts->workdir, sizeof(facts->workdir), "%.*s",
 	    len > 0 ? (int)len - 1 : 0, text);
+	if (place->sandbox != NULL && place->sandbox->container != NULL &&
+	    strcmp(place->sandbox->container, facts->id) != 0) {
+		error_set(error, WIRE_STEP_TARGET, 0, "docker:%s is another "
+		    "container than the one that `sandmux up` made",
+		    place->target.name);
+		return -1;
+	}
 	if (strcmp(status, "running") != 0) {
 		error_set(error, WIRE_STEP_START, 0, "docker:%s is %s, not "
 		    "running; try `docker %s %s`", place->target.name, status,
@@ -113,9 +119,7 @@ inspect(struct transport_place *place, uint64_t deadline,
 
 	status[0] = '\0';
 	if (transport_agent_user(place, error) < 0 ||
-	    transport_program(place, PROGRAM, "install Docker's client "
-	    "(Debian: docker.io), or add its directory to PATH",
-	    error) < 0) {
+	    transport_program(place, PROGRAM, CURE, error) < 0) {
 		return -1;
 	}
 	cmd = calloc(1, sizeof(*cmd));
@@ -132,9 +136,10 @@ inspect(struct transport_place *place, uint64_t deadline,
 	    "{{\"\\n\"}}{{.Image}}{{\"\\n\"}}{{.Config.User}}{{\"\\n\"}}"
 	    "{{range .Config.Env}}{{if ne . \"HOME=\"}}{{if eq \"HOME\" "
 	    "(index (split . \"=\") 0)}}H{{end}}{{end}}{{end}}{{\"\\n\"}}"
+	    "{{range .HostConfig.GroupAdd}}{{.}}:{{end}}{{\"\\n\"}}"
 	    "{{.Config.WorkingDir}}");
 	argv_add(&argv, place->target.name);
-	if (run(place, cmd, &argv, deadline, error) == 0) {
+	if (transport_docker_run(place, cmd, &argv, deadline, error) == 0) {
 		if (cmd->status != 0) {
 			refused(place, cmd, error);
 		} else {
@@ -145,8 +150,8 @@ inspect(struct transport_place *place, uint64_t deadline,
 	return rc;
 }
 
-static int
-resolve(struct transport_place *place, uint64_t deadline,
+int
+transport_docker_resolve(struct transport_place *place, uint64_t deadline,
     struct error *error)
 {
 	char status[STATUS_MAX];
@@ -177,9 +182,9 @@ look(struct transport_place *place, uint64_t deadline, struct error *error)
 }
 
 /* The image's architecture; unknown is taken as the host's. */
-static void
-look_up_arch(struct transport_place *place, struct runcmd *cmd,
-    uint64_t deadline)
+void
+transport_docker_look_up_arch(struct transport_place *place, struct runcmd *cmd,
+    const char *image, uint64_t deadline)
 {
 	struct argv argv;
 	struct error ignored;
@@ -190,8 +195,8 @@ look_up_arch(struct transport_place *place, struct runcmd *cmd,
 	argv_add(&argv, "image");
 	argv_add(&argv, "inspect");
 	argv_add(&argv, "--format={{.Architecture}}");
-	argv_add(&argv, place->facts.image);
-	if (run(place, cmd, &argv, deadline, &ignored) < 0 ||
+	argv_add(&argv, image);
+	if (transport_docker_run(place, cmd, &argv, deadline, &ignored) < 0 ||
 	    cmd->status != 0 || !line(&text, place->facts.arch,
 	    sizeof(place->facts.arch))) {
 		place->facts.arch[0] = '\0';
@@ -207,9 +212,10 @@ octal(uint8_t *field, size_t len, size_t value)
 	memcpy(field, digits, len);
 }
 
-/* A tar of one file, root's and executable for all; malloc, NULL+errno. */
+/* A tar of one file, root's; malloc, NULL+errno. */
 static uint8_t *
-make_tar(const char *name, const struct embed *embed, size_t *len)
+make_tar(const char *name, unsigned mode, const struct embed *embed,
+    size_t *len)
 {
 	size_t body = (embed->len + TAR_BLOCK - 1) & ~(size_t)(TAR_BLOCK - 1);
 	uint8_t *tar = calloc(1, TAR_BLOCK + body + 2 * TAR_BLOCK);
@@ -219,7 +225,7 @@ make_tar(const char *name, const struct embed *embed, size_t *len)
 		return NULL;
 	}
 	snprintf((char *)tar, 100, "%s", name);
-	octal(tar + 100, 8, 0555);
+	octal(tar + 100, 8, mode);
 	octal(tar + 108, 8, 0);
 	octal(tar + 116, 8, 0);
 	octal(tar + 124, 12, embed->len);
@@ -253,13 +259,13 @@ not_copied(const struct transport_place *place, const struct runcmd *cmd,
 	runcmd_blame(cmd, error);
 }
 
-static int
-copy(struct transport_place *place, struct runcmd *cmd,
-    const struct embed *embed, uint64_t deadline, struct error *error)
+int
+transport_docker_copy(struct transport_place *place, struct runcmd *cmd, const char *path,
+    unsigned mode, const struct embed *embed, uint64_t deadline,
+    struct error *error)
 {
 	struct argv argv;
-	uint8_t *tar = make_tar(place->facts.agent + 1, embed,
-	    &cmd->input_len);
+	uint8_t *tar = make_tar(path + 1, mode, embed, &cmd->input_len);
 	int rc = -1;
 
 	argv_init(&argv);
@@ -270,7 +276,7 @@ copy(struct transport_place *place, struct runcmd *cmd,
 	cmd->input = tar;
 	if (tar == NULL) {
 		error_set(error, WIRE_STEP_START, errno, "docker cp");
-	} else if (run(place, cmd, &argv, deadline, error) == 0) {
+	} else if (transport_docker_run(place, cmd, &argv, deadline, error) == 0) {
 		rc = cmd->status == 0 ? 0 : -1;
 		if (rc < 0) {
 			not_copied(place, cmd, error);
@@ -294,7 +300,7 @@ inject(struct transport_place *place, uint64_t deadline,
 		error_set(error, WIRE_STEP_START, errno, "docker cp");
 		return -1;
 	}
-	look_up_arch(place, cmd, deadline);
+	transport_docker_look_up_arch(place, cmd, place->facts.image, deadline);
 	if (embed_find(place->facts.arch, &embed) < 0) {
 		error_set(error, WIRE_STEP_START, 0, "docker:%s: this program "
 		    "has agents for %s only, and the image is for %s",
@@ -303,9 +309,10 @@ inject(struct transport_place *place, uint64_t deadline,
 		seal_random(random, sizeof(random));
 		seal_hex(random, sizeof(random), hex);
 		snprintf(place->facts.agent, sizeof(place->facts.agent),
-		    "/.sandmux-%s", hex);
+		    "/%s-%s", transport_agent_name(place), hex);
 		strcpy(place->facts.hash, embed.hash);
-		rc = copy(place, cmd, &embed, deadline, error);
+		rc = transport_docker_copy(place, cmd, place->facts.agent, 0555, &embed,
+		    deadline, error);
 	}
 	free(cmd);
 	return rc;
@@ -320,6 +327,9 @@ link_words(const struct transport_place *place, struct argv *argv)
 	if (!place->as_image) {
 		argv_add(argv, "-u");
 		argv_add(argv, "0");
+	}
+	if (place->sandbox != NULL) {
+		transport_words(argv, place->sandbox->exec_args);
 	}
 	argv_add(argv, place->facts.id);
 }
@@ -338,9 +348,10 @@ remove_words(const struct transport_place *place, struct argv *argv)
 const struct transport transport_docker = {
 	.scheme = "docker",
 	.traits = TRANSPORT_SHARED_UID | TRANSPORT_BAKES | TRANSPORT_ROOT,
-	.resolve = resolve,
+	.resolve = transport_docker_resolve,
 	.inject = inject,
 	.look = look,
 	.link = link_words,
 	.remove = remove_words,
+	.life = &transport_docker_life,
 };

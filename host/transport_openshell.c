@@ -14,10 +14,9 @@
 
 #include "clock.h"
 #include "embed.h"
-#include "runcmd.h"
 #include "transport.h"
+#include "transport_openshell.h"
 
-#define PROGRAM "openshell"
 #define CLEAN_MS 5000u			/* to remove what did not arrive whole */
 #define KNOWN 8			/* programs whose flags are remembered */
 #define NO_LOGIN "--no-login-shell"
@@ -56,8 +55,8 @@ static const char *const places[] = {
 	"/tmp", "/var/tmp", "HOME", "CWD", "/dev/shm", "/run",
 };
 
-static int
-run(struct transport_place *place, struct runcmd *cmd,
+int
+transport_openshell_run(struct transport_place *place, struct runcmd *cmd,
     const struct argv *argv, uint64_t deadline, struct error *error)
 {
 	cmd->path = place->facts.program;
@@ -65,6 +64,25 @@ run(struct transport_place *place, struct runcmd *cmd,
 	cmd->env = place->child_env;
 	cmd->deadline = deadline;
 	return runcmd_run(cmd, error);
+}
+
+/* Whether exec_args have it already: twice is an error to the CLI. */
+static bool
+said(const struct sandbox *sandbox, const char *option)
+{
+	struct wire_list list = { 0 };
+	struct wire_bytes item;
+
+	if (sandbox != NULL) {
+		list = items_list(&sandbox->exec_args);
+	}
+	while (wire_next(&list, &item)) {
+		if (item.len == strlen(option) &&
+		    memcmp(item.at, option, item.len) == 0) {
+			return true;
+		}
+	}
+	return false;
 }
 
 static void
@@ -75,7 +93,11 @@ exec_words(const struct transport_place *place, struct argv *argv)
 	argv_add(argv, "exec");
 	argv_add(argv, "-n");
 	argv_add(argv, place->target.name);
-	if ((place->facts.flags & TRANSPORT_NO_LOGIN_SHELL) != 0) {
+	if (place->sandbox != NULL) {
+		transport_words(argv, place->sandbox->exec_args);
+	}
+	if ((place->facts.flags & TRANSPORT_NO_LOGIN_SHELL) != 0 &&
+	    !said(place->sandbox, NO_LOGIN)) {
 		argv_add(argv, NO_LOGIN);
 	}
 }
@@ -83,8 +105,8 @@ exec_words(const struct transport_place *place, struct argv *argv)
 /* ---- resolve ---------------------------------------------------------- */
 
 /* The option as a word of its own, not a part of another or of a text. */
-static bool
-lists(const char *help, const char *option)
+bool
+transport_openshell_lists(const char *help, const char *option)
 {
 	size_t len = strlen(option);
 	const char *at;
@@ -111,10 +133,10 @@ probe(struct transport_place *place, struct runcmd *cmd, uint64_t deadline,
 	argv_add(&argv, "sandbox");
 	argv_add(&argv, "exec");
 	argv_add(&argv, "--help");
-	if (run(place, cmd, &argv, deadline, error) < 0) {
+	if (transport_openshell_run(place, cmd, &argv, deadline, error) < 0) {
 		return -1;
 	}
-	if (cmd->status != 0 || !lists(cmd->out, "--tty")) {
+	if (cmd->status != 0 || !transport_openshell_lists(cmd->out, "--tty")) {
 		error_set(error, WIRE_STEP_START, 0, "%s: `openshell sandbox "
 		    "exec --help` does not list --tty; update OpenShell",
 		    place->facts.program);
@@ -122,7 +144,7 @@ probe(struct transport_place *place, struct runcmd *cmd, uint64_t deadline,
 		return -1;
 	}
 	place->facts.flags = TRANSPORT_FLAGS_KNOWN |
-	    (lists(cmd->out, NO_LOGIN) ? TRANSPORT_NO_LOGIN_SHELL : 0);
+	    (transport_openshell_lists(cmd->out, NO_LOGIN) ? TRANSPORT_NO_LOGIN_SHELL : 0);
 	return 0;
 }
 
@@ -167,8 +189,7 @@ resolve(struct transport_place *place, uint64_t deadline,
 	struct runcmd *cmd;
 	int rc = 0;
 
-	if (transport_program(place, PROGRAM, "install OpenShell's CLI or "
-	    "add its directory to PATH", error) < 0) {
+	if (transport_program(place, PROGRAM, CURE, error) < 0) {
 		return -1;
 	}
 	if (!recall(place)) {
@@ -224,7 +245,7 @@ look(struct transport_place *place, uint64_t deadline, struct error *error)
 	argv_add(&argv, "sandbox");
 	argv_add(&argv, "list");
 	argv_add(&argv, "--names");
-	if (run(place, cmd, &argv, deadline, error) < 0) {
+	if (transport_openshell_run(place, cmd, &argv, deadline, error) < 0) {
 		error->step = WIRE_STEP_UNREACHABLE;
 	} else if (cmd->status == USAGE) {
 		rc = 0;			/* this CLI cannot tell */
@@ -347,7 +368,7 @@ take_back(struct transport_place *place, struct runcmd *cmd,
 	argv_add(&argv, name);
 	add_places(&argv);
 	cmd->input = NULL;
-	run(place, cmd, &argv, clock_now() + CLEAN_MS * CLOCK_MS, &ignored);
+	transport_openshell_run(place, cmd, &argv, clock_now() + CLEAN_MS * CLOCK_MS, &ignored);
 	place->facts.agent[0] = '\0';
 }
 
@@ -367,7 +388,7 @@ send_piece(struct transport_place *place, struct runcmd *cmd,
 	} else {
 		argv_add(&argv, place->facts.agent);
 	}
-	if (run(place, cmd, &argv, deadline, error) < 0) {
+	if (transport_openshell_run(place, cmd, &argv, deadline, error) < 0) {
 		return -1;
 	}
 	if (!arrived(place, cmd, mark, expected)) {
@@ -382,12 +403,13 @@ send_all(struct transport_place *place, struct runcmd *cmd,
     const struct embed *embed, uint64_t deadline, struct error *error)
 {
 	uint8_t random[16];
-	char hex[2 * sizeof(random) + 1], name[32], mark[32];
+	char hex[2 * sizeof(random) + 1], name[96], mark[32];
 	size_t done = 0;
 
 	seal_random(random, sizeof(random));
 	seal_hex(random, sizeof(random), hex);
-	snprintf(name, sizeof(name), ".sandmux-%.16s", hex);
+	snprintf(name, sizeof(name), "%s-%.16s", transport_agent_name(place),
+	    hex);
 	snprintf(mark, sizeof(mark), "sandmux-%.16s", hex + 16);
 	place->facts.agent[0] = '\0';
 	while (done < embed->len) {
@@ -455,4 +477,5 @@ const struct transport transport_openshell = {
 	.link = link_words,
 	.remove = remove_words,
 	.learn = learn,
+	.life = &transport_openshell_life,
 };

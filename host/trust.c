@@ -136,6 +136,16 @@ trust_use(const char *scheme, const char *id)
 	return put(scheme, id, USED, fresh) < 0 && fresh ? -1 : 0;
 }
 
+void
+trust_forget(const char *scheme, const char *id)
+{
+	char path[PATHS_MAX + 96];
+
+	if (record(scheme, id, path, sizeof(path)) == 0) {
+		unlink(path);
+	}
+}
+
 int
 trust_make(const char *scheme, const char *id)
 {

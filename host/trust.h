@@ -39,4 +39,7 @@ int trust_use(const char *scheme, const char *id);
 /* Note a container that was just made (by `up`); 0, or -1 with errno. */
 int trust_make(const char *scheme, const char *id);
 
+/* Forget one that is no more. */
+void trust_forget(const char *scheme, const char *id);
+
 #endif

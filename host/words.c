@@ -190,6 +190,7 @@ static const struct {
 	[WIRE_STEP_SYMLINK] = { "symlink", "cannot make the link %s" },
 	[WIRE_STEP_PARTIAL] = { "partial", "cannot go on with the partial "
 	    "file %s" },
+	[WIRE_STEP_VERIFY] = { "verify", "cannot verify %s" },
 	[WIRE_STEP_AGENT] = { "agent", "agent gone, outcome unknown: %s" },
 	[WIRE_STEP_SANDBOX] = { "sandbox", "sandbox gone, outcome unknown: "
 	    "%s" },
@@ -216,7 +217,8 @@ static const struct {
 	{ WIRE_STEP_CHDIR, 20, "-w takes a directory of the target" },
 	{ WIRE_STEP_FORK, 11, "the target's limit of processes is reached" },
 	{ WIRE_STEP_BUSY, 0, "try again when other requests have ended" },
-	{ WIRE_STEP_WRITE, 28, "free space in the target" },
+	{ WIRE_STEP_WRITE, 28, "free space there" },
+	{ WIRE_STEP_WRITE, 122, "free space there, or raise the quota" },
 	{ WIRE_STEP_LINK, 0, "what it did is not known; the next command "
 	    "uses a new link" },
 	{ WIRE_STEP_AGENT, 0, "what it did is not known; the next command "
@@ -233,6 +235,8 @@ static const struct {
 	{ WIRE_STEP_PARTIAL, 11, "another copy is using it" },
 	{ WIRE_STEP_PARTIAL, 1, "it is not a plain file of this user's alone; "
 	    "remove it" },
+	{ WIRE_STEP_VERIFY, 29, "it cannot be read back: leave --verify out" },
+	{ WIRE_STEP_VERIFY, 74, "the two ends' bytes differ; copy it again" },
 	{ WIRE_STEP_UNTRUSTED, 0, "treat the sandbox as lost, or leave out "
 	    "--require-same-agent" }
 };

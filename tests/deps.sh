@@ -9,11 +9,12 @@ set -u
 
 packages() {
 	case $1 in
-	build)	echo gcc libc6-dev binutils make musl-tools libsodium-dev ;;
+	build)	echo gcc libc6-dev binutils make musl-tools libsodium-dev \
+			libyaml-dev ;;
 	test)	echo python3 python3-pytest python3-pytest-timeout \
 			python3-pytest-xdist \
 			libcmocka-dev busybox-static \
-			debootstrap strace procps ;;
+			debootstrap strace procps btrfs-progs ;;
 	lint)	echo clang-tidy libcmocka-dev ;;
 	fuzz)	echo clang llvm libclang-rt-dev ;;
 	arm64)	echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross \

@@ -20,6 +20,7 @@ from spine import (BUILD, LIMIT, ROOT, SANDMUX, Host, Target, agents, find,
 
 sys.path.insert(0, str(ROOT / "tests/vectors"))
 import make_wire  # noqa: E402
+from make_wire import decode, encode, take_f  # noqa: E402
 
 EXITED, SIGNALED, TIMED_OUT, CANCELLED, FAILED = range(5)
 STDIN, CLEAR_ENV, TTY, DETACH, KILL_BACKGROUND, UMASK, SHELL = (
@@ -33,50 +34,6 @@ STEPS = ("NONE USAGE BUSY FORK PIPE STDIO CHDIR EXEC OPEN READ WRITE RENAME "
          "LIMIT PTY JOB").split()
 WINDOW = 1 << 40                # of an output that is always read
 CHUNK = 16384
-_BY_TYPE = {kind: (name, fields)
-            for name, (kind, fields) in make_wire.MESSAGES.items()}
-_NUMBERS = {make_wire.u8: ">B", make_wire.u16: ">H", make_wire.u32: ">I",
-            make_wire.u64: ">Q", make_wire.i32: ">i"}
-_DEFAULTS = {make_wire.f: b"", make_wire.rest: b"", None: []}
-
-
-def encode(message, **values):
-    """A message's bytes; fields that are not given are 0 or empty."""
-    kind, fields = make_wire.MESSAGES[message]
-    out = bytes([kind])
-    for field, width in fields:
-        value = values.pop(field, _DEFAULTS.get(width, 0))
-        out += make_wire.items(*value) if width is None else width(value)
-    assert not values, values
-    return out
-
-
-def _f(data, at):
-    (n,) = struct.unpack_from(">I", data, at)
-    assert at + 4 + n <= len(data)
-    return data[at + 4:at + 4 + n], at + 4 + n
-
-
-def decode(data):
-    """(name, fields) of a whole message."""
-    name, fields = _BY_TYPE[data[0]]
-    values, at = {}, 1
-    for field, width in fields:
-        if width in _NUMBERS:
-            (values[field],) = struct.unpack_from(_NUMBERS[width], data, at)
-            at += struct.calcsize(_NUMBERS[width])
-        elif width is make_wire.rest:
-            values[field], at = data[at:], len(data)
-        else:
-            values[field], at = _f(data, at)
-            if width is None:
-                whole, items, i = values[field], [], 4
-                while i < len(whole):
-                    item, i = _f(whole, i)
-                    items.append(item)
-                values[field] = items
-    assert at == len(data), (name, data)
-    return name, values
 
 
 def words(argv):
@@ -304,7 +261,7 @@ class Jobs:
         assert result.outcome == EXITED, result
         found, at = {}, 0
         while at < len(req.out):
-            item, at = _f(req.out, at)
+            item, at = take_f(req.out, at)
             name, fields = decode(item)
             assert name == "job"
             found[fields["job"]] = fields

@@ -164,8 +164,8 @@ class Host:
         return self.exec(target, "sh", "-c", script, *args, **kw)
 
     def popen(self, *args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-              stderr=subprocess.PIPE, env=None):
-        client = subprocess.Popen([self.program, *args], stdin=stdin,
+              stderr=subprocess.PIPE, env=None, under=()):
+        client = subprocess.Popen([*under, self.program, *args], stdin=stdin,
                                   stdout=stdout, stderr=stderr,
                                   env={**self.env, **(env or {})})
         self.clients.append(client)

@@ -520,7 +520,7 @@ def test_kill(fresh, fake, words, number):
     ["-s", "", "local", "1"], ["-s", "SIG", "local", "1"],
     ["-s", "-1", "local", "1"], ["-s", "TERMX", "local", "1"],
     ["local"], [], ["local", "1", "2"], ["local", "x"], ["local", ""],
-    ["local", "4294967296"], ["nosuch", "1"]])
+    ["local", "4294967296"], ["Nosuch", "1"]])
 def test_kill_usage(sandmux, words):
     done = sandmux("kill", *words)
     assert done.returncode == 2

@@ -499,3 +499,20 @@ def test_no_space(host, here, way):
     finally:
         shutil.rmtree(source, ignore_errors=True)
         subprocess.run(["umount", here], check=True)
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_the_helper_is_killed(host, tmp_path, way):  # noqa: F811
+    """The process that reads or writes the files here: it is named."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/big").write_bytes(os.urandom(32 << 20))
+    words = [str(tmp_path / "src"), str(tmp_path / "dst")]
+    words[way == "up"] = f"local:{words[way == 'up']}"
+    client = host.popen("cp", "-r", *words)
+    task = pathlib.Path(f"/proc/{client.pid}/task/{client.pid}/children")
+    helper = int(wait_for("the helper", lambda: client.poll() is None and
+                          task.read_text()).split()[0])
+    os.kill(helper, signal.SIGKILL)
+    assert client.wait(60) == 1
+    assert b"the helper process died" in client.stderr.read()
+    assert not (tmp_path / "dst").exists()

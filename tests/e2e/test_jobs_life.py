@@ -4,15 +4,18 @@ what is told is true, and what can still work does.
 """
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
 from docker_fixture import docker_program
 from jobs_client import (CANCELLED, EXITED, FAILED, SIGNALED, STDIN,
                          TIMED_OUT, UMASK, UNLIMITED, Jobs, Place, below,
-                         born, broods, gone, idle, place, stat, user_host)  # noqa: F401
+                         born, broods, encode, gone, idle, make_wire, place, stat,
+                         user_host)  # noqa: F401
 from spine import (Docker, Local, count, find, get_target, kill_all, marker,
                    new_host, once, wait_for)  # noqa: F401
 
@@ -39,6 +42,14 @@ def failed(result, step, number=None):
 
 
 # ---- a job against its init ---------------------------------------------
+
+def own_children(core):
+    try:
+        with open(f"/proc/{core}/task/{core}/children") as f:
+            return [int(pid) for pid in f.read().split()]
+    except OSError:
+        return []
+
 
 def test_a_job_that_kills_its_init(place, mark):  # noqa: F811
     job = place.jobs.sh(f"setsid {place.brood} ignore {mark} & "
@@ -94,21 +105,69 @@ def test_a_job_that_stops_its_init(place, mark):  # noqa: F811
 
 def test_a_job_against_the_waiting_init(place, mark):  # noqa: F811
     """One init waits for the next job; where it is the job's own user's,
-    that job can stop or kill it.  The next one runs or says what happened,
-    and the ones after it run."""
-    core = place.core()
-    for number in (signal.SIGSTOP, signal.SIGKILL):
-        place.alive()
+    that job can stop or kill it.  The next one runs all the same, once."""
+    core, path = place.core(), place.target.path("runs")
+    place.jobs.run("touch", path)
+    for i in range(200):
         wait_for("an init waits", lambda: len(below(core)) == 1)
         (spare,) = below(core)
-        os.kill(spare, number)
-        start = time.monotonic()
-        result = place.jobs.run("echo", "next")
-        assert (result.outcome, result.stdout) == (EXITED, b"next\n") or (
-            number == signal.SIGKILL and failed(result, "WAIT")), result
-        place.alive()
-        assert time.monotonic() - start < 10
+        os.kill(spare, signal.SIGSTOP if i % 20 == 0 else signal.SIGKILL)
+        # From at once to a while after it is reaped and has a successor.
+        time.sleep(i % 5 * 0.0005)
+        result = place.jobs.sh(f"echo {i} >>{path}; exit 3").wait()
+        assert (result.outcome, result.code) == (EXITED, 3), (i, result)
+    assert place.read(path).split() == [b"%d" % i for i in range(200)]
     wait_for("nothing is left", lambda: idle(core))
+
+
+def test_inits_that_are_hunted(place):  # noqa: F811
+    """Each is killed as soon as it is there: before it has its job, while
+    it prepares it, after it has started it.  No job runs twice, and one that
+    is told as not started has not run."""
+    core, path = place.core(), place.target.path("runs")
+    place.jobs.run("touch", path)
+    told, hunting = {}, threading.Event()
+
+    def hunt():
+        while not hunting.is_set():
+            for pid in own_children(core):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.0002)
+    hunter = threading.Thread(target=hunt)
+    hunter.start()
+    try:
+        for i in range(count(150, 1000)):
+            told[b"%d" % i] = place.jobs.sh(
+                f"echo {i} >>{path}; exit 3").wait()
+    finally:
+        hunting.set()
+        hunter.join()
+    ran = place.read(path).split()
+    assert len(ran) == len(set(ran)), "one ran twice"
+    for i, result in told.items():
+        if result.outcome == EXITED:
+            assert result.code == 3 and i in ran, (i, result)
+        else:
+            failed(result, "WAIT")
+            assert i not in ran or b"before it had" not in result.text
+    place.alive()
+    wait_for("nothing is left", lambda: idle(core))
+
+
+def test_a_signal_that_comes_at_the_end(place):  # noqa: F811
+    """The init ends with it unread: what it said before is not lost."""
+    jobs = []
+    for i in range(count(300, 3000)):
+        job = place.jobs.exec("sh", "-c", "echo out; exit 7")
+        time.sleep(i % 12 * 0.0003)
+        job.signal(signal.SIGWINCH)
+        jobs.append(job.wait())
+    told = {(r.outcome, r.code, r.stdout) for r in jobs}
+    assert told == {(EXITED, 7, b"out\n")}, told
+    place.alive()
 
 
 def test_a_job_that_stops_a_worker(place):  # noqa: F811
@@ -180,10 +239,13 @@ def test_a_killed_core_leaves_nothing(kind, mark, new_host):  # noqa: F811
         wait_for("its file is gone", lambda: target.injected() == [])
 
 
-def test_a_stopped_init_outlives_no_core(mark, new_host):  # noqa: F811
-    one = own(new_host(), once("local-own", Local))
+@pytest.mark.parametrize("where", ["local", "without KILL"])
+def test_a_stopped_init_outlives_no_core(mark, where, new_host):  # noqa: F811
+    one = own(new_host(), once("local-own", Local) if where == "local" else
+              Docker("debian", "--cap-drop", "ALL", "--cap-add", "SETUID",
+                     "--cap-add", "SETGID"))
     core = one.core()
-    one.start("ignore", mark=mark)
+    one.start("ignore", mark=mark, user="" if where == "local" else "4321")
     (pid,) = born(mark, 1)
     init = stat(pid)[1]
     os.kill(core, signal.SIGSTOP)       # else it would wake the init
@@ -192,7 +254,42 @@ def test_a_stopped_init_outlives_no_core(mark, new_host):  # noqa: F811
              stat(core)[0])
     os.kill(core, signal.SIGKILL)
     gone(mark, 8)
-    wait_for("the init is gone", lambda: stat(init) is None)
+    # Its new parent, `sleep` in the container, reaps nothing.
+    wait_for("the init is gone", lambda: (stat(init) or "Z")[0] == "Z")
+
+
+@pytest.mark.parametrize("what", ["put", "get", "tree", "remove"])
+def test_a_stopped_worker_outlives_no_core(what, new_host):  # noqa: F811
+    one = own(new_host(), once("local-own", Local))
+    core, top = one.core(), one.target.path("worker")
+    wait_for("an init waits", lambda: len(below(core)) == 1)
+    before = set(own_children(core))
+    os.mkdir(top)
+    if what == "put":
+        job = one.jobs.request("put", path=f"{top}/f".encode(), mode=0o600)
+        job.write(make_wire.f(encode("start")) + b"x" * 3000)
+    elif what == "get":
+        pathlib.Path(top, "f").write_bytes(bytes(3_000_000))
+        one.jobs.request("get", path=f"{top}/f".encode(), window=8192,
+                         length=UNLIMITED)
+    elif what == "tree":
+        job = one.jobs.request("tree_put", path=f"{top}/t".encode())
+        job.write(make_wire.f(encode("entry", kind=2, mode=0o700)))
+    else:
+        for i in range(60000):
+            open(f"{top}/{i}", "w").close()
+        one.jobs.request("fs", op=4, flags=2, path=top.encode())
+    (worker,) = wait_for("a worker", lambda: set(own_children(core)) - before)
+    wait_for("it has begun", lambda: os.getpgid(worker) == worker)
+    os.kill(core, signal.SIGSTOP)       # else it would wake the worker
+    os.kill(worker, signal.SIGSTOP)
+    wait_for("both are stopped", lambda: stat(worker)[0] == "T" ==
+             stat(core)[0])
+    os.kill(core, signal.SIGKILL)
+    wait_for("the worker is gone", lambda: stat(worker) is None, 8)
+    if what in ("put", "tree"):
+        assert os.listdir(top) == []    # it has tidied up
+    shutil.rmtree(top, ignore_errors=True)
 
 
 def test_a_stop_ends_them(mark, new_host):  # noqa: F811

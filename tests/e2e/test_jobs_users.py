@@ -16,6 +16,7 @@ import time
 import pytest
 import spine
 from docker_fixture import docker_program
+from jobs_client import CANCELLED, TTY, Jobs
 from spine import (QEMU, SANDMUX, Docker, find, get_target,
                    host, marker, new_host, once,  # noqa: F401
                    shared_host, wait_for)  # noqa: F401
@@ -80,6 +81,35 @@ def test_ids_are_dockers(host, who):  # noqa: F811
     assert status == 0
     done = user(host, where, who, IDS)
     assert (done.status, done.out) == (0, said), done
+
+
+ADDED = ("--group-add", "2001", "--group-add", "audio", "--group-add",
+         "4242")
+
+
+@pytest.mark.parametrize("who", [
+    None, "root", "0:5", "alice", "alice:team", "4242", "1001:1002", ":team",
+    "homeless"])
+def test_added_groups_are_dockers(host, who):  # noqa: F811
+    """docker run --group-add: every user of the container has them."""
+    where = box(*ADDED)
+    opts = () if who is None else ("-u", who)
+    status, said = where.docker(*opts, where.box, "sh", "-c", IDS)
+    assert status == 0 and {b"29", b"2001", b"4242"} <= set(
+        said.split(b"\n")[2].split())
+    done = host.exec(where, "sh", "-c", IDS, opts=opts)
+    assert (done.status, done.out) == (0, said), done
+
+
+def test_added_groups_open_files(host, tmp_path):  # noqa: F811
+    where, mine = box(*ADDED), tmp_path / "f"
+    where.admin("mkdir -p /audios; chmod 0770 /audios; chgrp audio /audios")
+    mine.write_bytes(b"hello")
+    assert host.run("cp", "-u", "bob", str(mine),
+                    f"{where}:/audios/f").status == 0
+    assert host.run("cp", "-u", "bob", f"{where}:/audios/f", "-").out == (
+        b"hello")
+    assert host.run("fs", "ls", "-u", "bob", f"{where}:/audios").status == 0
 
 
 def test_root_groups_do_not_leak(host):  # noqa: F811
@@ -162,7 +192,8 @@ def test_environment(host):  # noqa: F811
 
 @pytest.mark.parametrize("options", [
     ("--user", "1001"), ("--user", "alice"), ("--user", "alice:team"),
-    ("--user", "4242"), ("--user", "0:5"), ("--user", "root"),
+    ("--user", "4242"), ("--user", "0:5"), ("--user", "root"), ADDED,
+    ("--user", "alice", *ADDED), ("--user", "4242", *ADDED),
     ("--user", "alice", "-e", "HOME=/elsewhere"),
     ("--user", "alice", "-e", "HOME="),
     ("--user", "bob", "-w", "/open", "-e", "A=b")],
@@ -415,6 +446,29 @@ def test_users_are_apart(new_host):  # noqa: F811
         == b"mine\n"
     assert client.poll() is None and find(mark) != []
     assert host.sh(where, "rm /open/secret").status == 0
+
+
+@pytest.mark.parametrize("who", ["alice", "4242", "root"])
+def test_terminals_are_apart(new_host, who):  # noqa: F811
+    """A job's terminal is its user's: by name too, and nobody else's."""
+    where, host = box(), new_host()  # noqa: F811
+    jobs = Jobs(host, where)
+    job = jobs.sh("tty; echo out >/dev/stdout; echo err >/dev/stderr; "
+                  "echo tty >/dev/tty; sleep 60", user=who, flags=TTY)
+    job.until(b"\r\ntty\r\n")
+    path, *said = job.out.decode().split()
+    assert path.startswith("/dev/pts/") and said == ["out", "err", "tty"]
+    owner = "0" if who == "root" else who.replace("alice", "1001")
+    assert where.admin(f"stat -c %u {path}").decode().strip() == owner
+    for other in ("bob", "4343"):
+        tried = jobs.sh(f"(exec 3<{path}) && echo read; (exec 3>{path}) && "
+                        f"echo written; (exec 3<>{path}) && echo both; :",
+                        user=other).wait()
+        assert (tried.status, tried.stdout) == (0, b""), tried
+        assert tried.stderr.count(b"ermission denied") == 3, tried
+    job.cancel()
+    assert job.wait().outcome == CANCELLED
+    jobs.close()
 
 
 # ---- the record of who ran what -----------------------------------------------

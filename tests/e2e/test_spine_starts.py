@@ -222,7 +222,7 @@ def test_a_transport_that_only_talks(new_host, tmp_path, body,  # noqa: F811
     """What the program says is quoted, harmless, in one line."""
     fake = tmp_path / "docker"
     fake.write_text("#!/bin/sh\nif [ \"$1\" = inspect ]; then printf '%s\\n' "
-                    f"c0ffee running image user /; exit 0; fi\n{body}\n")
+                    f"c0ffee running image user '' '' /; exit 0; fi\n{body}\n")
     fake.chmod(0o755)
     host = new_host()  # noqa: F811
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
@@ -233,7 +233,7 @@ def test_a_transport_that_only_talks(new_host, tmp_path, body,  # noqa: F811
 def test_a_transport_that_swallows_stdin(new_host, tmp_path):  # noqa: F811
     fake = tmp_path / "docker"
     fake.write_text("#!/bin/sh\nif [ \"$1\" = inspect ]; then printf '%s\\n' "
-                    "c0ffee running image user /; exit 0; fi\ncat >/dev/null\n"
+                    "c0ffee running image user '' '' /; exit 0; fi\ncat >/dev/null\n"
                     "exec sleep 1000000\n")
     fake.chmod(0o755)
     host = new_host("--hello 1000")  # noqa: F811

@@ -7,6 +7,7 @@ the real one.  Each mode is one function: those of BEFORE act before READY,
 those of AFTER when a request is open (its number is given).  FALLS_SILENT
 and the like stay until they are killed.
 """
+import json
 import os
 import pathlib
 import struct
@@ -445,7 +446,7 @@ def answers_nonsense(a):
 
 def answers_as_controller(a):
     """Failures that only a controller may report: link, start, target, ..."""
-    steps = [12, 13, 14, 16, 17, 33, 34, 35, 36]
+    steps = [12, 13, 14, 16, 17, 34, 35, 36, 37]
     serve(a, lambda request, kind: a.frame(result_frame(
         request, outcome=4, step=steps[request % len(steps)],
         text=b"run it again")))
@@ -492,7 +493,7 @@ WITHIN = [never_answers, talks_only, floods_log, floods_control,
           waits_for_body]
 
 
-# ---- trees: TREE_GET's stream as the test has written it ------------------
+# ---- copies: a flow as the test has written it ----------------------------
 
 class Flow:
     """OUT of a request, within its credit."""
@@ -560,6 +561,68 @@ def sends_tree_without_end(a):
             n += 100
         a.frame(result_frame(flow.request, outcome=3, out=flow.sent))
     tree_served(a, after)
+
+
+# ---- PUT: OUT is the file `tree`, IN is taken as the file `how` says --------
+
+# When IN is enough (its bytes so far, all of them), what is told of it.
+HOW = {
+    b"whole": (lambda n, whole: whole, 0),
+    b"nothing": (lambda n, whole: True, 0),
+    b"half": (lambda n, whole: n > 100000, 0),
+    b"a byte more": (lambda n, whole: whole, 1),
+    b"a byte less": (lambda n, whole: whole, -1),
+}
+
+
+def takes_file(a):
+    """A RESULT of success with the file `info`."""
+    while True:
+        flow = Flow(a, a.wanted(OPEN, 600))
+        outcome = 0 if flow.send(told("tree")) else 3
+        enough, lie = HOW[told("how")]
+        a.frame(credit_frame(flow.request, 1, 1 << 40))
+        n, whole = 0, False
+        while outcome == 0 and not enough(n, whole):
+            frame = a.receive(600)[1]
+            if frame[0] == PING:
+                a.frame(sealed.pong_frame(frame))
+            elif frame[0] == sealed.CANCEL:
+                outcome = 3
+            elif frame[0] in (sealed.DATA, sealed.EOF) and frame[5] == 1:
+                whole = frame[0] == sealed.EOF
+                n += 0 if whole else len(frame) - 14
+                a.ack()
+        a.frame(result_frame(flow.request, outcome=outcome, taken=n + lie,
+                             out=flow.sent, info=told("info")))
+        a.ack()
+
+
+# ---- answers about jobs, as the test has written them ---------------------
+
+def tells(a):
+    """The file `lie`: for each kind of request, or "0" for all others, what
+    goes to OUT and what RESULT says, bytes as hex."""
+    while True:
+        frame = a.wanted(OPEN, 600)
+        flow = Flow(a, frame)
+        lies = json.loads(told("lie"))
+        lie = dict(lies.get(str(frame[5]), lies["0"]))
+        flow.send(bytes.fromhex(lie.pop("data", "")))
+        for name in ("text", "info"):
+            lie[name] = bytes.fromhex(lie.get(name, ""))
+        a.frame(result_frame(flow.request, **{"out": flow.sent, **lie}))
+        a.ack()
+
+
+def tells_without_end(a):
+    """The file `lie` on OUT, again and again."""
+    while True:
+        flow, lie = Flow(a, a.wanted(OPEN, 600)), told("lie")
+        while flow.send(lie):
+            pass
+        a.frame(result_frame(flow.request, outcome=3, out=flow.sent))
+        a.ack()
 
 
 # ---- good manners, for what is needed beside ----------------------------

@@ -24,6 +24,8 @@ HELLO_MSG, WELCOME = 32, 33
 EXEC, PUT, GET, PROBE, ECHO = 64, 65, 66, 67, 68
 STATUS, STOP, LINKINFO = 80, 81, 82
 TREE_INFO, ENTRY, CHUNK, ENTRY_END, SKIPPED = 104, 112, 113, 114, 115
+FILE_INFO, START, PARTIAL = 97, 100, 101
+TO_END = 2 ** 64 - 1
 FILE, DIR, SYMLINK, HARDLINK = 1, 2, 3, 4
 
 
@@ -65,6 +67,21 @@ def skipped(path, error=13):
 def tree_info(*counts):
     """entries, files, bytes, links, skipped"""
     return struct.pack(">BQQQQQ", TREE_INFO, *counts)
+
+
+def start(flags=0, begin=0, size=0, extents=()):
+    """What comes before a file's bytes; extents are (offset, length)."""
+    return struct.pack(">BIQQ", START, flags, begin, size) + f(
+        b"".join(struct.pack(">QQ", *e) for e in extents))
+
+
+def partial(size, digest):
+    return struct.pack(">BQ", PARTIAL, size) + f(digest)
+
+
+def file_info(size=0, flags=1, mode=0o100644, digest=b"", mtime=10 ** 18):
+    return struct.pack(">BIQIIIQQI", FILE_INFO, flags, size, mode, 0, 0,
+                       mtime, 8, 1) + f(digest) + f(b"") + f(b"")
 
 
 def open_frame(request, kind, body_len, out=1 << 40, err=1 << 40):

@@ -326,7 +326,7 @@ def test_secret_is_the_controllers_alone(controller):
         forks = [w for w in words if b"serve" in w]
         jobs = [w for w in words if w.startswith(b"sleep\x00300")]
         return pids if forks and len(jobs) == 2 else []
-    pids = wait_for(others)
+    pids = wait_for(others, 60)     # a bound, no measure
     assert pids, "the helper and the jobs are not there"
     found = places(controller.process.pid, secret)
     assert found, "S is not in the controller: the search is no proof"

@@ -36,7 +36,7 @@ def agent(agent_program):
 
 def connect(agent):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.connect(b"\0sandmux-" + agent.host.terms[2])
+    s.connect(b"\0" + agent.host.terms[2])
     return s
 
 

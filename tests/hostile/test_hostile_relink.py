@@ -390,7 +390,7 @@ def test_a_position_that_nobody_has(begin, further, ahead):
 
 def socket_of(agent):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.connect(b"\0sandmux-" + agent.host.terms[2])
+    s.connect(b"\0" + agent.host.terms[2])
     return s
 
 

@@ -266,6 +266,42 @@ class Swapper(threading.Thread):
         assert self.swaps > 10
 
 
+COUNT = 30
+SLOW = ["strace", "-f", "-o", "/dev/null", "-e", "trace=openat", "-e",
+        "inject=openat:delay_enter=4000"]
+
+
+class Slowly:
+    """Both ends think for 4 ms before they open anything: time to swap what
+    they have just looked at or made."""
+
+    def __init__(self, controller):
+        subprocess.run([controller.program, "exec", "local", "--", "true"],
+                       env=controller.env, check=True)
+        agents = children(controller.process.pid)[:2]   # stub, core
+        self.tracer = subprocess.Popen(
+            [*SLOW, *(f"-p{pid}" for pid in agents)], stderr=subprocess.PIPE)
+        for _ in agents:
+            assert b"attached" in self.tracer.stderr.readline()
+        self.controller = controller
+
+    def copy(self, *words):
+        done = subprocess.run(
+            [*SLOW, self.controller.program, "cp", "-r", *words],
+            env=self.controller.env, stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=60, check=False)
+        assert is_safe(done.stderr), done
+        return done
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.tracer.send_signal(signal.SIGINT)
+        self.tracer.wait(10)
+        self.tracer.stderr.close()
+
+
 @pytest.mark.parametrize("way", ["up", "down"])
 def test_swapped_while_written(controller, place, way):
     """Into directories that exist: each may be a link the next moment."""
@@ -293,7 +329,7 @@ def test_swapped_while_written(controller, place, way):
 def test_swapped_under_its_temporary_name(controller, place, way):
     """What we made ourselves is swapped before we enter it."""
     source = place.top / "src"
-    for i in range(200):
+    for i in range(COUNT):
         (source / f"d{i}").mkdir(parents=True)
         (source / f"d{i}" / "canary").write_text("overwritten")
     words = [str(source), str(place.dst / "new")]
@@ -303,7 +339,7 @@ def test_swapped_under_its_temporary_name(controller, place, way):
         def run(self):
             while not self.over:
                 for part in place.dst.glob(".sandmux-*"):
-                    self.paths = [part / f"d{i}" for i in range(200)]
+                    self.paths = [part / f"d{i}" for i in range(COUNT)]
                     self.swap_all()
 
         def swap_all(self):
@@ -318,9 +354,12 @@ def test_swapped_under_its_temporary_name(controller, place, way):
     swapper = Eager([], place.top / "outside")
     said = b""
     try:
-        for _ in range(15):
-            said += copy(controller, *words).stderr
-            shutil.rmtree(place.dst / "new", ignore_errors=True)
+        with Slowly(controller) as slowly:
+            for _ in range(60):         # one that is caught ends a copy
+                said += slowly.copy(*words).stderr
+                shutil.rmtree(place.dst / "new", ignore_errors=True)
+                if swapper.swaps > 20:
+                    break
     finally:
         swapper.stop()
     # It may win the race against the removal, too; that is said.
@@ -337,24 +376,29 @@ def test_swapped_while_read(controller, place, way):
     (place.top / "outside" / "sub" / "canary").write_text("secret")
     place.before = place.picture("outside")
     source = place.top / "src"
-    for i in range(20):
+    for i in range(6):
         (source / f"d{i}" / "sub").mkdir(parents=True)
+        (source / f"f{i}").write_text("mine")
         (source / f"d{i}" / "canary").write_text("mine")
         (source / f"d{i}" / "sub" / "canary").write_text("mine")
     swapper = Swapper([source / f"d{i}{sub}" for sub in ("", "/sub")
-                       for i in range(20)], place.top / "outside")
+                       for i in range(6)], place.top / "outside")
+    files = Swapper([source / f"f{i}" for i in range(6)],
+                    place.top / "outside" / "canary")
     words = [str(source), str(place.dst / "new")]
     words[way == "up"] = f"local:{words[way == 'up']}"
     copied = 0
     try:
-        for _ in range(25):
-            copied += copy(controller, *words).returncode == 0
-            for directory, _, files in os.walk(place.dst):
-                for name in files:
-                    path = pathlib.Path(directory, name)
-                    assert path.is_symlink() or path.read_text() == "mine"
-            shutil.rmtree(place.dst / "new", ignore_errors=True)
+        with Slowly(controller) as slowly:
+            for _ in range(20):
+                slowly.copy("--skip-unreadable", *words)
+                for path in place.dst.rglob("*"):
+                    if path.is_file() and not path.is_symlink():
+                        assert path.read_text() == "mine"
+                        copied += 1
+                shutil.rmtree(place.dst / "new", ignore_errors=True)
     finally:
         swapper.stop()
+        files.stop()
     assert copied > 0
     place.check()

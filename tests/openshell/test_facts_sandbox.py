@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What create, delete and list do, and what is allowed inside a sandbox."""
 import errno
+import json
 import time
 
 import pytest
@@ -100,6 +101,43 @@ def test_create_env_reaches_commands(shell, fresh):
                               extra=["--env", "COLOUR=blue green"])
     assert status == 0, text
     assert Box(shell, name).sh('echo "$COLOUR"') == "blue green\n"
+
+
+def test_labels_are_kept(shell, fresh):
+    """[read] get and list tell them as JSON; one without has none."""
+    plain, status, text = make(shell, fresh, "plain")
+    assert status == 0, text
+    name, status, text = make(shell, fresh, "label", extra=[
+        "--label", "a.b/c=d-1", "--label", "e="])
+    assert status == 0, text
+    labels = {"a.b/c": "d-1", "e": ""}
+    got = json.loads(shell.run("sandbox", "get", name, "-o", "json")[1])
+    assert got["labels"] == labels and got["name"] == name and got["id"]
+    listed = {s["name"]: s for s in json.loads(
+        shell.run("sandbox", "list", "-o", "json")[1])}
+    assert listed[name]["labels"] == labels
+    assert listed[name]["id"] == got["id"]
+    assert listed[plain]["labels"] == {}
+    assert shell.run("sandbox", "create", "--name", fresh("bad"), "--from",
+                     shell.image, "--label", "none", "--detach", "--",
+                     "sleep", "9")[0] != 0
+
+
+def test_what_is_not_there_is_not_found(shell, fresh):
+    status, _, err = shell.run("sandbox", "get", fresh("none"), "-o", "json")
+    assert status == 1 and b"not found" in err.lower()
+
+
+def test_in_an_older_version_it_outlives_its_command(shell, fresh):
+    if shell.real:
+        pytest.skip("only the stand-in chooses its version")
+    name = fresh("old")
+    status, _, err = shell.run(
+        "sandbox", "create", "--name", name, "--from", shell.image, "--",
+        "true", env={"STANDIN_DETACH": "0"})
+    assert status == 0, err
+    time.sleep(1)
+    assert Box(shell, name).sh("echo up") == "up\n"
 
 
 def test_the_sandbox_ends_with_its_main_command(shell, fresh):

@@ -31,8 +31,12 @@ lane_take(struct lane *lane)
 	const struct session_frame *f = session_next(lane->from);
 	struct parcel *p;
 
+	if (f == NULL && session_pending(lane->from)) {
+		/* The time of a small cap on bulk ended between the two. */
+		f = session_next(lane->from);
+		assert_non_null(f);
+	}
 	if (f == NULL) {
-		assert_false(session_pending(lane->from));
 		return false;
 	}
 	assert_true(f->length > WIRE_NUMBER &&

@@ -16,6 +16,10 @@ test_good(void **state)
 		{ "docker:x", "docker", "x" },
 		{ "docker:A.b_c-9", "docker", "A.b_c-9" },
 		{ "openshell:box-1", "openshell", "box-1" },
+		{ "x", "", "x" },
+		{ "locale", "", "locale" },
+		{ "smx-a2b3c4d5e6f7g", "", "smx-a2b3c4d5e6f7g" },
+		{ "1234567890123456789", "", "1234567890123456789" },
 	};
 	char text[TARGET_TEXT_MAX];
 	struct target target;
@@ -36,7 +40,8 @@ static void
 test_bad(void **state)
 {
 	static const char *const bad[] = {
-		"", ":", "x", "Local", "local:", "local:x", "locale", "loca",
+		"", ":", "Local", "local:", "local:x", "X", "a_b", "a.b",
+		"-a", "a-", "a--b", "12345678901234567890", "dokcer:x", "x:",
 		"docker", "docker:", "docker:-x", "docker:.x", "docker:a b",
 		"docker:a:b", "docker:a\n", "docker:\xc3\xa9", "docker:$(x)",
 		"docker:a;b", "podman:x", "podman", "kubectl:n/p", "ssh:h",
@@ -79,6 +84,8 @@ test_operands(void **state)
 		{ "docker:x:a", "docker", "x", "a" },
 		{ "docker:x:/a:b", "docker", "x", "/a:b" },
 		{ "openshell:b::", "openshell", "b", ":" },
+		{ "a:b", "", "a", "b" },
+		{ "smx-a:/x:y", "", "smx-a", "/x:y" },
 	};
 	struct target_operand operand;
 	struct error error;
@@ -88,7 +95,8 @@ test_operands(void **state)
 	for (i = 0; i < sizeof(some) / sizeof(some[0]); i++) {
 		assert_int_equal(target_operand(some[i].text, &operand,
 		    &error), 0);
-		assert_int_equal(operand.local, some[i].scheme[0] == '\0');
+		assert_int_equal(operand.local, some[i].name[0] == '\0' &&
+		    some[i].scheme[0] == '\0');
 		assert_string_equal(operand.target.scheme, some[i].scheme);
 		assert_string_equal(operand.target.name, some[i].name);
 		assert_string_equal(operand.path, some[i].path);
@@ -99,8 +107,8 @@ static void
 test_bad_operands(void **state)
 {
 	static const char *const bad[] = {
-		"", ":", "a:b", "local:", "docker:x", "docker:x:", "docker::/a",
-		"podman:x:/a", ".../a:b", "~:x"
+		"", ":", "A:b", "local:", "docker:x", "docker:x:", "docker::/a",
+		"podman:x:/a", ".../a:b", "~:x", "a:", "a--b:c"
 	};
 	struct target_operand operand;
 	struct error error;
@@ -111,7 +119,7 @@ test_bad_operands(void **state)
 		assert_int_equal(target_operand(bad[i], &operand, &error), -1);
 	}
 	/* A file that only looks like a target: the error says how. */
-	assert_int_equal(target_operand("a:b", &operand, &error), -1);
+	assert_int_equal(target_operand("A:b", &operand, &error), -1);
 	assert_non_null(strstr(error.text, "./NAME"));
 }
 

@@ -22,6 +22,7 @@ static char dir[] = "/tmp/test_user.XXXXXX";
 static char passwd[64], group[64];
 static struct user user;
 static struct error error;
+static const char *added;		/* to any user's groups */
 
 static void
 write_file(const char *path, const char *text, size_t len)
@@ -53,7 +54,7 @@ find(const char *spec)
 
 	memset(&user, 0x55, sizeof(user));
 	memset(&error, 0, sizeof(error));
-	rc = user_find_in(&user, spec, passwd, group, &error);
+	rc = user_find_in(&user, spec, added, passwd, group, &error);
 	assert_int_equal(rc == 0, error.step == WIRE_STEP_NONE);
 	return rc;
 }
@@ -180,6 +181,36 @@ test_refused(void **state)
 	memset(name, 'u', sizeof(name));
 	name[sizeof(name) - 1] = '\0';
 	refused(name, ENAMETOOLONG, "the user");
+}
+
+static void
+test_added(void **state)
+{
+	(void)state;
+	files(users, groups);
+	added = "adm:77:5000:many:adm";
+	found("root", "0:0 0 4 77 5000 50 root /root /bin/bash");
+	found("u", "1000:1001 1001 4 50 77 5000 u /home/u /bin/sh");
+	found("u:ug", "1000:1001 1001 4 77 5000 50 u /home/u /bin/sh");
+	found("5:6", "5:6 6 4 77 5000 50 - / ");
+	/* Here the first line that has it as either counts. */
+	added = ":12:";
+	found("5", "5:0 0 77 - / ");
+	added = "50:051";
+	found("5", "5:0 0 50 51 - / ");
+	added = "adm:nosuch";
+	refused("u", 0, NO_GROUP("nosuch"));
+	refused("mallory", 0, NO_USER("mallory"));
+	added = "4294967295";
+	refused("u", 0, RANGE);
+	files(users, NULL);
+	added = "7";
+	found("5", "5:0 0 7 - / ");
+	added = "adm";
+	refused("5", 0, NO_GROUP("adm"));
+	added = "";
+	found("5", "5:0 0 - / ");
+	added = NULL;
 }
 
 static void
@@ -637,6 +668,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_docker),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_added),
 		cmocka_unit_test(test_no_files),
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_crlf),

@@ -6,6 +6,7 @@ It knows PROTOCOL.md and nothing of wire.c.  A vector is `vector NAME`, a line
 for each field in order, then the whole message.  The file is frozen: a
 change of it is a change of the protocol."""
 import pathlib
+import struct
 
 
 def u8(n):
@@ -241,6 +242,54 @@ def build():
             out.append(f"[{name}.{field}] {data.hex()}")
         out += [f"message {whole.hex()}", ""]
     return "\n".join(out)
+
+
+# ---- for tests that speak it ------------------------------------------------
+
+_BY_TYPE = {kind: (name, fields)
+            for name, (kind, fields) in MESSAGES.items()}
+_NUMBERS = {u8: ">B", u16: ">H", u32: ">I", u64: ">Q", i32: ">i"}
+_DEFAULTS = {f: b"", rest: b"", None: []}
+
+
+def encode(message, **values):
+    """A message's bytes; fields that are not given are 0 or empty."""
+    kind, fields = MESSAGES[message]
+    out = bytes([kind])
+    for field, width in fields:
+        value = values.pop(field, _DEFAULTS.get(width, 0))
+        out += items(*value) if width is None else width(value)
+    assert not values, values
+    return out
+
+
+def take_f(data, at):
+    """(bytes, the place behind them) of f() in data."""
+    (n,) = struct.unpack_from(">I", data, at)
+    assert at + 4 + n <= len(data)
+    return data[at + 4:at + 4 + n], at + 4 + n
+
+
+def decode(data):
+    """(name, fields) of a whole message."""
+    name, fields = _BY_TYPE[data[0]]
+    values, at = {}, 1
+    for field, width in fields:
+        if width in _NUMBERS:
+            (values[field],) = struct.unpack_from(_NUMBERS[width], data, at)
+            at += struct.calcsize(_NUMBERS[width])
+        elif width is rest:
+            values[field], at = data[at:], len(data)
+        else:
+            values[field], at = take_f(data, at)
+            if width is None:
+                whole, parts, i = values[field], [], 4
+                while i < len(whole):
+                    item, i = take_f(whole, i)
+                    parts.append(item)
+                values[field] = parts
+    assert at == len(data), (name, data)
+    return name, values
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ static const char create_head[] =
     "      --from <IMAGE>     Image to start from\n"
     "      --policy <FILE>    Policy (must exist, is not read here)\n"
     "      --env <KEY=VALUE>  Set a variable, repeatable\n"
-    "      --label <K=V>      Accepted, not kept\n"
+    "      --label <K=V>      Attach a label, repeatable\n"
     "      --tty, --no-tty    Accepted\n"
     "  -o, --output <FORMAT>  table or json\n";
 

@@ -25,11 +25,13 @@ struct row {
 	const char *image;
 	const char *created;
 	const char *phase;
+	const char *labels;	/* "K=V\n" each */
 };
 
 struct create_options {
 	struct docker_create cr;
 	const char *policy;
+	char labels[1024];	/* "K=V\n" each */
 	int json;
 	int help;
 };
@@ -51,6 +53,21 @@ parse_output(const char *v, int *json)
 	if (!*json && strcmp(v, "table") != 0) {
 		return cli_usage("invalid value for '--output':", v);
 	}
+	return 0;
+}
+
+static int
+add_label(struct create_options *o, const char *v)
+{
+	size_t used = strlen(o->labels);
+
+	if (strchr(v, '=') == NULL || strchr(v, '\n') != NULL ||
+	    used + strlen(v) + 2 > sizeof(o->labels)) {
+		(void)cli_error("", "invalid label format, expected "
+		    "key=value");
+		return 2;
+	}
+	(void)snprintf(o->labels + used, sizeof(o->labels) - used, "%s\n", v);
 	return 0;
 }
 
@@ -102,6 +119,8 @@ create_flag(struct create_options *o, int argc, char **argv, int *i)
 		break;
 	case 4:
 		return parse_output(v, &o->json);
+	case 5:
+		return add_label(o, v);
 	default:
 		break;
 	}
@@ -169,16 +188,33 @@ format_time(const char *seconds)
 }
 
 static void
+print_labels(const char *labels)
+{
+	const char *sep = "";
+	size_t key, value;
+
+	for (; *labels != '\0'; labels += value + 1, sep = ", ") {
+		key = strcspn(labels, "=");
+		(void)printf("%s\"%.*s\": ", sep, (int)key, labels);
+		labels += key + 1;
+		value = strcspn(labels, "\n");
+		(void)printf("\"%.*s\"", (int)value, labels);
+	}
+}
+
+static void
 print_json(const struct row *r, const char *indent, const char *tail)
 {
 	(void)printf("%s{\n%s  \"annotations\": {},\n"
 	    "%s  \"created_at\": \"%s\",\n"
 	    "%s  \"current_policy_version\": 1,\n"
-	    "%s  \"id\": \"%s\",\n%s  \"labels\": {},\n"
+	    "%s  \"id\": \"%s\",\n%s  \"labels\": {", indent, indent,
+	    indent, format_time(r->created), indent, indent, r->id, indent);
+	print_labels(r->labels);
+	(void)printf("},\n"
 	    "%s  \"name\": \"%s\",\n%s  \"phase\": \"%s\",\n"
 	    "%s  \"resource_version\": 1,\n"
-	    "%s  \"workspace\": \"default\"\n%s}%s\n", indent, indent, indent,
-	    format_time(r->created), indent, indent, r->id, indent, indent,
+	    "%s  \"workspace\": \"default\"\n%s}%s\n", indent,
 	    r->name, indent, r->phase, indent, indent, indent, tail);
 }
 
@@ -193,6 +229,7 @@ next_row(struct wire_cur *c, struct row *r)
 	r->image = wire_get_str(c);
 	r->created = wire_get_str(c);
 	r->phase = wire_get_str(c);
+	r->labels = wire_get_str(c);
 	return c->err == 0;
 }
 
@@ -218,6 +255,25 @@ fetch(const char *name, struct wire_buf *b, struct row *row)
 	return 0;
 }
 
+/* In versions without --detach a sandbox outlives its main command. */
+static void
+outlive(struct create_options *o)
+{
+	static const char *const head[] = {
+		"/bin/bash", "-c", "\"$@\" </dev/null; exec sleep infinity",
+		"bash"
+	};
+	const size_t n = sizeof(head) / sizeof(head[0]);
+	const char **argv = calloc(n + o->cr.argc + 1, sizeof(*argv));
+
+	if (argv != NULL) {
+		memcpy(argv, head, sizeof(head));
+		memcpy(argv + n, o->cr.argv, o->cr.argc * sizeof(*argv));
+		o->cr.argv = argv;
+		o->cr.argc += (uint32_t)n;
+	}
+}
+
 static int
 create_run(struct create_options *o)
 {
@@ -232,7 +288,11 @@ create_run(struct create_options *o)
 		o->cr.argv = (const char **)(uintptr_t)shell;
 		o->cr.argc = 2;
 	}
+	if (!cli_has_detach()) {
+		outlive(o);
+	}
 	o->cr.image = resolve_image(o->cr.image);
+	o->cr.labels = o->labels;
 	docker_pack(&b, &o->cr);
 	r = cli_ask(WIRE_CREATE, &b);
 	if (r != 0) {

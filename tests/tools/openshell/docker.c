@@ -38,6 +38,8 @@ docker_pack(struct wire_buf *b, const struct docker_create *cr)
 	rq.nenv = cr->nenv;
 	rq.argv = cr->argv;
 	rq.argc = cr->argc;
+	rq.input = (const uint8_t *)cr->labels;
+	rq.input_len = strlen(cr->labels) + 1;
 	request_pack(b, &rq);
 }
 
@@ -55,6 +57,10 @@ docker_unpack(struct docker_create *cr, const uint8_t *p, size_t n)
 	cr->nenv = rq.nenv;
 	cr->argv = rq.argv;
 	cr->argc = rq.argc;
+	if (rq.input_len == 0 || rq.input[rq.input_len - 1] != '\0') {
+		return -1;
+	}
+	cr->labels = (const char *)rq.input;
 	return 0;
 }
 
@@ -356,6 +362,7 @@ docker_create(const struct docker_create *cr, struct wire_buf *out)
 	(void)snprintf(sb.container, sizeof(sb.container),
 	    "openshell-standin-%s-%.32s", hex, sb.name);
 	(void)snprintf(sb.image, sizeof(sb.image), "%s", cr->image);
+	(void)snprintf(sb.labels, sizeof(sb.labels), "%s", cr->labels);
 	sb.created = (int64_t)time(NULL);
 	if (state_add(&sb) == -1) {
 		(void)snprintf(text, sizeof(text), "sandbox '%s' already "
@@ -410,6 +417,7 @@ docker_list(const char *name, struct wire_buf *out)
 		wire_put_str(out, sb.image);
 		wire_put_str(out, when);
 		wire_put_str(out, state_phase(sb.name));
+		wire_put_str(out, sb.labels);
 	}
 	state_free_names(names);
 }

@@ -15,6 +15,7 @@ struct docker_create {
 	const char *image;
 	const char **env;	/* KEY=VALUE */
 	uint32_t nenv;
+	const char *labels;	/* "K=V\n" each */
 	const char **argv;	/* the main command */
 	uint32_t argc;
 };
@@ -30,7 +31,7 @@ int docker_unpack(struct docker_create *cr, const uint8_t *p, size_t n);
 int docker_create(const struct docker_create *cr, struct wire_buf *out);
 /* The container and the record.  0, or -1 when there is no such sandbox. */
 int docker_delete(const char *name);
-/* Rows: name, id, image, creation time, phase, one string each. */
+/* Rows: name, id, image, creation time, phase, labels, a string each. */
 void docker_list(const char *name, struct wire_buf *out);
 
 #endif

@@ -105,8 +105,8 @@ state_add(const struct state_sandbox *sb)
 	if (f == NULL) {
 		return -1;
 	}
-	(void)fprintf(f, "%s %s %lld %s\n", sb->id, sb->container,
-	    (long long)sb->created, sb->image);
+	(void)fprintf(f, "%s %s %lld %s\n%s", sb->id, sb->container,
+	    (long long)sb->created, sb->image, sb->labels);
 	return fclose(f);
 }
 
@@ -130,6 +130,9 @@ state_load(struct state_sandbox *sb, const char *name)
 	}
 	n = fscanf(f, "%39s %127s %lld %511s", sb->id, sb->container,
 	    &created, sb->image);
+	if (n == 4 && fgetc(f) == '\n') {
+		(void)!fread(sb->labels, 1, sizeof(sb->labels) - 1, f);
+	}
 	(void)fclose(f);
 	(void)snprintf(sb->name, sizeof(sb->name), "%s", name);
 	sb->created = created;

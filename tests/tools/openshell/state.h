@@ -19,6 +19,7 @@ struct state_sandbox {
 	char id[40];
 	char container[128];
 	char image[512];
+	char labels[1024];	/* "K=V\n" each */
 	int64_t created;	/* seconds since 1970 */
 };
 
