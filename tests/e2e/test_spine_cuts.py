@@ -373,7 +373,7 @@ def test_a_container_that_is_gone(new_host, tmp_path):  # noqa: F811
     job = host.start_job(target, mark, opts=["--json", str(report)])
     subprocess.run(["docker", "rm", "-f", target.box], check=True,
                    capture_output=True)
-    told(job, report, "sandbox", b"no such container")
+    told(job, report, "sandbox", b"sandbox gone")
 
 
 def test_a_sandbox_that_is_gone(new_host, tmp_path):  # noqa: F811
