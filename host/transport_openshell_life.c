@@ -179,6 +179,23 @@ has_word(const struct items *items, const char *word)
 	return false;
 }
 
+/* Whether a gateway takes it as a label's value; it is only for show. */
+static bool
+is_label(const char *text)
+{
+	static const char ends[] = "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+	size_t len = strlen(text), i;
+
+	for (i = 0; i < len; i++) {
+		if (strchr(ends, text[i]) == NULL && (i == 0 ||
+		    i + 1 == len || strchr("-_.", text[i]) == NULL)) {
+			return false;
+		}
+	}
+	return len > 0 && len <= SANDBOX_KEY_MAX;
+}
+
 static void
 create_words(const struct transport_place *place, const struct sandbox *s,
     const char *help, struct argv *argv)
@@ -196,8 +213,10 @@ create_words(const struct transport_place *place, const struct sandbox *s,
 	if (transport_openshell_lists(help, "--label")) {
 		argv_add(argv, "--label");
 		argv_format(argv, LABEL_OWNER "=%s", place->owner);
-		argv_add(argv, "--label");
-		argv_format(argv, LABEL_KEY "=%s", s->key);
+		if (is_label(s->key)) {
+			argv_add(argv, "--label");
+			argv_format(argv, LABEL_KEY "=%s", s->key);
+		}
 	}
 	transport_words(argv, s->create_args);
 	if (detach && !has_word(&s->create_args, "--detach")) {

@@ -172,12 +172,16 @@ def test_several(boxes, kind, tmp_path):  # noqa: F811
     between = Between(tmp_path / "bin")
     between.at("all", "slow")
     conf = config(kind, env={"A": "top", "B": "top"})
+    third = "a key: like \"no\" label\n\u00e9"
     conf["sandboxes"] = {"web": {"env": {"B": "web"}}, "second": None,
-                         "third": {}}
+                         third: {}}
     made = boxes.up(conf, env=between.path(boxes.env))
-    assert [s["key"] for s in made] == ["web", "second", "third"]
+    assert [s["key"] for s in made] == ["web", "second", third]
     assert len({s["name"] for s in made}) == 3
     assert len(boxes.there(kind)) == 3
+    listed = boxes.ls()
+    assert {(n, s["key"], s["state"]) for n, s in listed.items()} == {
+        (s["name"], s["key"], "ready") for s in made}
     if kind != "local":
         creates = [x.split()[0] for x in between.log()
                    if " create " in f" {x} "]
