@@ -241,8 +241,7 @@ wait_ready(struct transport_place *place, struct sandbox *s,
     uint64_t deadline, struct error *error)
 {
 	static const char *const lost[] = {
-		"Error", "Failed", "Completed", "Succeeded", "Deleting",
-		"Terminating", "Stopped"
+		"Error", "Completed", "Deleting", "Stopping", "Stopped"
 	};
 	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000L };
 	struct seen seen;
@@ -257,8 +256,7 @@ wait_ready(struct transport_place *place, struct sandbox *s,
 		if (seen.id[0] != '\0') {
 			sandbox_set(&s->container, seen.id);
 		}
-		if (strcasecmp(seen.phase, "Ready") == 0 ||
-		    strcasecmp(seen.phase, "Running") == 0) {
+		if (strcasecmp(seen.phase, "Ready") == 0) {
 			return 0;
 		}
 		for (i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
@@ -359,9 +357,8 @@ tell(void *ctx, const struct seen *seen)
 {
 	const struct teller *t = ctx;
 	struct transport_found one = { .name = seen->name, .id = seen->id,
-	    .key = seen->key, .running =
-	    strcasecmp(seen->phase, "Ready") == 0 ||
-	    strcasecmp(seen->phase, "Running") == 0,
+	    .key = seen->key,
+	    .running = strcasecmp(seen->phase, "Ready") == 0,
 	    .unmarked = strcmp(seen->owner, t->place->owner) != 0 };
 
 	if (seen->name[0] != '\0') {
