@@ -53,6 +53,13 @@ def test_a_life(boxes, kind):  # noqa: F811
         b"no sandbox of this name" in gone.err
 
 
+def test_no_client_program(boxes, remote):  # noqa: F811
+    """Nothing was made, so nothing is left to list."""
+    done = boxes.try_up(config(remote), env={"PATH": "/nowhere"})
+    assert done.status == 1 and b"not on your PATH" in done.err, done
+    assert b"cleanup" not in done.err and boxes.records() == []
+
+
 def test_a_name(boxes, kind):  # noqa: F811
     name = f"box-{os.getpid()}"
     assert boxes.up(config(kind), name)[0]["name"] == name
