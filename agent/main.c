@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -118,6 +119,8 @@ main(int argc, char **argv)
 		return 1;
 	}
 	probe_exe(s.exe, sizeof(s.exe));
+	/* A shell that started us left our path there; it is no job's. */
+	unsetenv("_");
 	if (argc >= 2 && strcmp(argv[1], "start") == 0) {
 		return start(argc - 2, argv + 2, &s, stub_run);
 	}

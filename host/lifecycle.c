@@ -161,6 +161,27 @@ lifecycle_select(const struct transport *transport, struct items *select)
 	}
 }
 
+/* What can be known before there is a record; 0, or -1 with *error. */
+static int
+look_ahead(const struct lifecycle *life, struct sandbox *s,
+    const struct transport *transport, struct error *error)
+{
+	const struct transport_life *how = transport->life;
+	struct work w;
+	int rc = 0;
+
+	if (how->program != NULL) {
+		if (work_begin(&w, life, transport, s, &s->select,
+		    error) < 0) {
+			return -1;
+		}
+		rc = transport_program(w.place, how->program, how->cure,
+		    error);
+		work_end(&w);
+	}
+	return rc == 0 && how->plan != NULL ? how->plan(s, error) : rc;
+}
+
 int
 lifecycle_plan(const struct lifecycle *life, struct sandbox *s,
     const char *name, int *lock, struct error *error)
@@ -189,8 +210,7 @@ lifecycle_plan(const struct lifecycle *life, struct sandbox *s,
 		s->state = SANDBOX_CREATING;
 		s->created = (uint64_t)time(NULL);
 		lifecycle_select(transport, &s->select);
-		if ((transport->life->plan == NULL ||
-		    transport->life->plan(s, error) == 0) &&
+		if (look_ahead(life, s, transport, error) == 0 &&
 		    record_put(&life->store, s, error) == 0) {
 			return 0;
 		}

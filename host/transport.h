@@ -94,6 +94,8 @@ struct transport_life {
 	const char *workdir;		/* by default; NULL: the target's own */
 	/* Variables that say where its sandboxes are; ends in NULL. */
 	const char *const *select;
+	/* What create() runs, and what to do if it lacks; may be NULL. */
+	const char *program, *cure;
 	/* What the record must know before there is anything; may be NULL. */
 	int (*plan)(struct sandbox *made, struct error *error);
 	/*

@@ -374,7 +374,7 @@ list(struct transport_place *place,
 	argv_add(&argv, "--filter");
 	argv_format(&argv, "label=" LABEL_OWNER "=%s", place->owner);
 	argv_add(&argv, "--format={{.Label \"" LABEL_NAME "\"}}\t{{.ID}}\t"
-	    "{{.Label \"" LABEL_KEY "\"}}\t{{.State}}");
+	    "{{.State}}\t{{.Label \"" LABEL_KEY "\"}}");
 	rc = finish(place, cmd, &argv, deadline, error);
 	for (at = cmd->out; rc == 0 && *at != '\0'; at = next) {
 		end = at + strcspn(at, "\n");
@@ -382,9 +382,13 @@ list(struct transport_place *place,
 		*end = '\0';
 		one.name = field(&at);
 		one.id = field(&at);
-		one.key = field(&at);
 		one.running = strcmp(field(&at), "running") == 0;
-		found(ctx, &one);
+		one.key = field(&at);
+		/* A key of several lines begins lines of its own. */
+		if (strlen(one.id) == ID_DIGITS &&
+		    strspn(one.id, "0123456789abcdef") == ID_DIGITS) {
+			found(ctx, &one);
+		}
 	}
 	free(cmd);
 	return rc;
@@ -410,6 +414,8 @@ const struct transport_life transport_docker_life = {
 	.no_create_args = no_create_args,
 	.no_exec_args = no_exec_args,
 	.select = selects,
+	.program = PROGRAM,
+	.cure = CURE,
 	.create = create,
 	.remove = remove_container,
 	.list = list,

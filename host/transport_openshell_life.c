@@ -179,6 +179,23 @@ has_word(const struct items *items, const char *word)
 	return false;
 }
 
+/* Whether a gateway takes it as a label's value; it is only for show. */
+static bool
+is_label(const char *text)
+{
+	static const char ends[] = "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+	size_t len = strlen(text), i;
+
+	for (i = 0; i < len; i++) {
+		if (strchr(ends, text[i]) == NULL && (i == 0 ||
+		    i + 1 == len || strchr("-_.", text[i]) == NULL)) {
+			return false;
+		}
+	}
+	return len > 0 && len <= SANDBOX_KEY_MAX;
+}
+
 static void
 create_words(const struct transport_place *place, const struct sandbox *s,
     const char *help, struct argv *argv)
@@ -196,8 +213,10 @@ create_words(const struct transport_place *place, const struct sandbox *s,
 	if (transport_openshell_lists(help, "--label")) {
 		argv_add(argv, "--label");
 		argv_format(argv, LABEL_OWNER "=%s", place->owner);
-		argv_add(argv, "--label");
-		argv_format(argv, LABEL_KEY "=%s", s->key);
+		if (is_label(s->key)) {
+			argv_add(argv, "--label");
+			argv_format(argv, LABEL_KEY "=%s", s->key);
+		}
 	}
 	transport_words(argv, s->create_args);
 	if (detach && !has_word(&s->create_args, "--detach")) {
@@ -222,8 +241,7 @@ wait_ready(struct transport_place *place, struct sandbox *s,
     uint64_t deadline, struct error *error)
 {
 	static const char *const lost[] = {
-		"Error", "Failed", "Completed", "Succeeded", "Deleting",
-		"Terminating", "Stopped"
+		"Error", "Completed", "Deleting", "Stopping", "Stopped"
 	};
 	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000L };
 	struct seen seen;
@@ -238,8 +256,7 @@ wait_ready(struct transport_place *place, struct sandbox *s,
 		if (seen.id[0] != '\0') {
 			sandbox_set(&s->container, seen.id);
 		}
-		if (strcasecmp(seen.phase, "Ready") == 0 ||
-		    strcasecmp(seen.phase, "Running") == 0) {
+		if (strcasecmp(seen.phase, "Ready") == 0) {
 			return 0;
 		}
 		for (i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
@@ -340,9 +357,8 @@ tell(void *ctx, const struct seen *seen)
 {
 	const struct teller *t = ctx;
 	struct transport_found one = { .name = seen->name, .id = seen->id,
-	    .key = seen->key, .running =
-	    strcasecmp(seen->phase, "Ready") == 0 ||
-	    strcasecmp(seen->phase, "Running") == 0,
+	    .key = seen->key,
+	    .running = strcasecmp(seen->phase, "Ready") == 0,
 	    .unmarked = strcmp(seen->owner, t->place->owner) != 0 };
 
 	if (seen->name[0] != '\0') {
@@ -410,6 +426,8 @@ const struct transport_life transport_openshell_life = {
 	.no_exec_args = no_exec_args,
 	.workdir = "/sandbox",
 	.select = selects,
+	.program = PROGRAM,
+	.cure = CURE,
 	.create = create,
 	.remove = remove_sandbox,
 	.list = list,

@@ -53,6 +53,13 @@ def test_a_life(boxes, kind):  # noqa: F811
         b"no sandbox of this name" in gone.err
 
 
+def test_no_client_program(boxes, remote):  # noqa: F811
+    """Nothing was made, so nothing is left to list."""
+    done = boxes.try_up(config(remote), env={"PATH": "/nowhere"})
+    assert done.status == 1 and b"not on your PATH" in done.err, done
+    assert b"cleanup" not in done.err and boxes.records() == []
+
+
 def test_a_name(boxes, kind):  # noqa: F811
     name = f"box-{os.getpid()}"
     assert boxes.up(config(kind), name)[0]["name"] == name
@@ -138,14 +145,13 @@ def test_command(boxes):  # noqa: F811
     assert list(boxes.ls()) == [name]
 
 
-@pytest.mark.parametrize("args, said", [
-    (["--no-such-flag"], b"no-such-flag"),
-    (["--memory", "lots"], b"memory"),
+@pytest.mark.parametrize("remote, args, said", [
+    ("docker", ["--no-such-flag"], b"no-such-flag"),
+    ("openshell", ["--no-such-flag"], b"no-such-flag"),
+    ("docker", ["--memory", "lots"], b"memory"),
 ])
 def test_the_clis_own_words(boxes, remote, args, said):  # noqa: F811
     done = boxes.try_up(config(remote, create_args=args))
-    if remote == "openshell" and args[0] == "--memory":
-        pytest.skip("the stand-in does not look at it")
     assert done.status == 1 and done.out == b"", done
     assert said in done.err and done.err.count(b"\n") == 1
     assert boxes.records() == [] and boxes.there(remote) == []
@@ -173,12 +179,16 @@ def test_several(boxes, kind, tmp_path):  # noqa: F811
     between = Between(tmp_path / "bin")
     between.at("all", "slow")
     conf = config(kind, env={"A": "top", "B": "top"})
+    third = "a key: like \"no\" label\n\u00e9"
     conf["sandboxes"] = {"web": {"env": {"B": "web"}}, "second": None,
-                         "third": {}}
+                         third: {}}
     made = boxes.up(conf, env=between.path(boxes.env))
-    assert [s["key"] for s in made] == ["web", "second", "third"]
+    assert [s["key"] for s in made] == ["web", "second", third]
     assert len({s["name"] for s in made}) == 3
     assert len(boxes.there(kind)) == 3
+    listed = boxes.ls()
+    assert {(n, s["key"], s["state"]) for n, s in listed.items()} == {
+        (s["name"], s["key"], "ready") for s in made}
     if kind != "local":
         creates = [x.split()[0] for x in between.log()
                    if " create " in f" {x} "]

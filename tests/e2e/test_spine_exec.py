@@ -142,6 +142,15 @@ def test_unset_and_override(host, target):  # noqa: F811
     assert done.out == b"/usr/bin:/bin:/x none 2\n", done
 
 
+def test_the_environment_does_not_name_us(host, target):  # noqa: F811
+    """openshell's shell leaves the agent's path in `_`."""
+    names = [x.split(b"=")[0] for x in
+             host.exec(target, "env").out.splitlines()]
+    assert b"PATH" in names and b"_" not in names
+    if target.kind != "local":
+        assert b"sandmux" not in host.exec(target, "env").out.lower()
+
+
 def test_clear_env_leaves_only_what_is_set(host, target):  # noqa: F811
     done = host.exec(target, "cat", "/proc/self/environ",
                      opts=["--clear-env", "-e", "ONLY=1"])

@@ -118,9 +118,10 @@ def test_labels_are_kept(shell, fresh):
     assert listed[name]["labels"] == labels
     assert listed[name]["id"] == got["id"]
     assert listed[plain]["labels"] == {}
-    assert shell.run("sandbox", "create", "--name", fresh("bad"), "--from",
-                     shell.image, "--label", "none", "--detach", "--",
-                     "sleep", "9")[0] != 0
+    for bad in ("none", "a=b c", "a=-b", "a=b/c", "a=" + "x" * 64):
+        assert shell.run("sandbox", "create", "--name", fresh("bad"),
+                         "--from", shell.image, "--label", bad, "--detach",
+                         "--", "sleep", "9")[0] != 0, bad
 
 
 def test_what_is_not_there_is_not_found(shell, fresh):

@@ -56,11 +56,31 @@ parse_output(const char *v, int *json)
 	return 0;
 }
 
+/* As the real gateway has it: letters, digits, inside also - _ . */
+static int
+good_value(const char *v)
+{
+	static const char ends[] = "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+	size_t n = strlen(v);
+
+	return n <= 63 && (n == 0 || (strchr(ends, v[0]) != NULL &&
+	    strchr(ends, v[n - 1]) != NULL)) &&
+	    strspn(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	    "0123456789-_.") == n;
+}
+
 static int
 add_label(struct create_options *o, const char *v)
 {
 	size_t used = strlen(o->labels);
 
+	if (strchr(v, '=') != NULL && !good_value(strchr(v, '=') + 1)) {
+		(void)cli_error("InvalidArgument", "label value contains "
+		    "invalid characters (must be alphanumeric, '-', '_', or "
+		    "'.')");
+		return 2;
+	}
 	if (strchr(v, '=') == NULL || strchr(v, '\n') != NULL ||
 	    used + strlen(v) + 2 > sizeof(o->labels)) {
 		(void)cli_error("", "invalid label format, expected "
