@@ -44,6 +44,9 @@ int stub_run(const struct agent_start *start);
  */
 int stub_attach(const struct agent_start *start);
 
+/* stub.c: fds 0 to 2 are nothing from here on, so no pipe can lie there. */
+void stub_let_go(void);
+
 /* core.c: the core's life; its end of the socket to the stub is fd. */
 int core_run(int fd, const struct agent_start *start, uint8_t unlinked);
 /* core.c: in a child, first thing: wipe keys. */

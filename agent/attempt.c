@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* attempt.c - how descriptors come to the core, and terminals handed over. */
+/* attempt.c - how links come to the core, and terminals handed over. */
 #include "attempt.h"
 
 #include <errno.h>
@@ -21,8 +21,9 @@
 enum stage {
 	FREE,
 	CONNECTED,			/* its words are due */
-	LINKED,				/* TERMINAL is due */
+	LINKED,				/* RESUME or TERMINAL is due */
 	GIVING,				/* the stub gives the terminal up */
+	COMMITTED,			/* the core is to take it, this turn */
 	KEPT				/* an EXEC is due */
 };
 
@@ -203,7 +204,6 @@ take_words(struct attempt *a)
 		rc = -1;
 	}
 	if (rc == 1) {
-		/* A session stays on its first link. */
 		config.hands_over = true;
 		config.unlinked = WIRE_UNLINK_NOT_ASKED;
 		a->number = config.terms.number;
@@ -261,6 +261,10 @@ advance(struct attempt *a, const struct pollset *set)
 		drop(a);		/* it ended, or says too much */
 	} else if (a->stage == LINKED) {
 		link_run(a->link, set);
+		if (link_committed(a->link)) {
+			a->stage = COMMITTED;
+			return;
+		}
 		if (link_state(a->link) == LINK_TERMINAL) {
 			a->stage = GIVING;
 			if (send(a->conn, "", 1, MSG_NOSIGNAL |
@@ -302,16 +306,48 @@ attempts_listen(const char *session, const struct link_config *base)
 	return 0;
 }
 
-/* The next waits in the socket's own queue until there is a place. */
+/*
+ * The one that has been here the longest, when there is no place for the
+ * next, which waits in the socket's own queue meanwhile; NULL: there is one.
+ */
+static struct attempt *
+in_the_way(void)
+{
+	struct attempt *a, *first = NULL;
+
+	if (count(CONNECTED, GIVING) < ATTEMPTS_PENDING) {
+		return NULL;
+	}
+	for (a = attempts.all; a < attempts.all + PLACES; a++) {
+		if (a->stage >= CONNECTED && a->stage <= GIVING &&
+		    (first == NULL || a->deadline < first->deadline)) {
+			first = a;
+		}
+	}
+	return first;
+}
+
+/* When it has had its least time. */
+static uint64_t
+due(const struct attempt *a)
+{
+	return a->deadline - (ATTEMPT_MS - ATTEMPT_LEAST_MS) *
+	    (uint64_t)CLOCK_MS;
+}
+
 static void
 accept_one(void)
 {
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
-	struct attempt *a = attempts.all;
+	struct attempt *a = in_the_way();
 	int fd = accept4(attempts.fd, NULL, NULL, SOCK_CLOEXEC |
 	    SOCK_NONBLOCK);
 
+	if (a != NULL && fd != -1) {
+		drop(a);
+	}
+	a = attempts.all;
 	if (fd == -1) {
 		attempts.rest = clock_now() + REST_MS * (uint64_t)CLOCK_MS;
 		return;
@@ -332,15 +368,15 @@ accept_one(void)
 void
 attempts_interest(struct pollset *set)
 {
-	struct attempt *a;
+	struct attempt *a = in_the_way();
+	uint64_t from = a != NULL && due(a) > attempts.rest ? due(a) :
+	    attempts.rest;
 
 	attempts.slot = POLLSET_NONE;
-	if (count(CONNECTED, GIVING) < ATTEMPTS_PENDING) {
-		if (clock_now() >= attempts.rest) {
-			attempts.slot = pollset_add(set, attempts.fd, POLLIN);
-		} else {
-			pollset_wake(set, attempts.rest);
-		}
+	if (clock_now() >= from) {
+		attempts.slot = pollset_add(set, attempts.fd, POLLIN);
+	} else {
+		pollset_wake(set, from);
 	}
 	for (a = attempts.all; a < attempts.all + PLACES; a++) {
 		a->slot = POLLSET_NONE;
@@ -355,19 +391,33 @@ attempts_interest(struct pollset *set)
 	}
 }
 
-void
-attempts_run(const struct pollset *set)
+bool
+attempts_run(const struct pollset *set, struct link **link, int *stub)
 {
-	struct attempt *a;
+	struct attempt *a, *first = NULL;
 
 	for (a = attempts.all; a < attempts.all + PLACES; a++) {
 		if (a->stage != FREE) {
 			advance(a, set);
 		}
+		if (a->stage == COMMITTED) {
+			if (first != NULL) {
+				drop(first);
+			}
+			first = a;
+		}
+	}
+	if (first != NULL) {
+		*link = first->link;
+		*stub = first->conn;
+		first->link = NULL;
+		first->conn = first->terminal = -1;
+		drop(first);
 	}
 	if (pollset_ready(set, attempts.slot) != 0) {
 		accept_one();
 	}
+	return first != NULL;
 }
 
 int

@@ -16,7 +16,8 @@
 
 #include "link.h"
 
-#define ATTEMPTS_PENDING 4u		/* that have handed nothing over yet */
+#define ATTEMPTS_PENDING 4u		/* neither committed nor handed over */
+#define ATTEMPT_LEAST_MS 1000u		/* then one makes room for the next */
 #define ATTEMPTS_KEPT 8u		/* terminals that no job has taken yet */
 #define ATTEMPT_MS 10000u		/* for either */
 
@@ -39,7 +40,11 @@ int attempt_receive(int fd, struct link_config *config);
 int attempts_listen(const char *session, const struct link_config *base);
 
 void attempts_interest(struct pollset *set);
-void attempts_run(const struct pollset *set);
+/*
+ * True: an attempt's RESUME has committed, or broken, the session.  *link
+ * and the connection to its stub, which waits for its end, are the caller's.
+ */
+bool attempts_run(const struct pollset *set, struct link **link, int *stub);
 
 /*
  * The terminal that this link has handed over and the connection to its

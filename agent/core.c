@@ -29,9 +29,11 @@
 #define REAP_MAX 1024			/* children in one turn */
 
 struct core {
-	int stub;			/* attempts arrive here */
+	int stub;			/* the link's: -1 once it is over */
 	int chld[2];			/* SIGCHLD's self-pipe */
-	uint64_t deadline;		/* of the first attempt */
+	uint64_t deadline;		/* of the first, or the next, link */
+	uint64_t turn;			/* without a link: the last one's time */
+	uint32_t committed;		/* see link_config */
 	struct link_config base;	/* of all links */
 	struct seal_secret *secret;
 	struct link *link;
@@ -320,6 +322,50 @@ take_attempt(void)
 	return rc;
 }
 
+/* ---- between links ------------------------------------------------------- */
+
+/* The link is over: false if the session is too. */
+static bool
+lose_link(void)
+{
+	uint64_t stay = link_stay(core.link);
+
+	core.turn = clock_now();
+	core.deadline = stay == CLOCK_NEVER ? stay : core.turn + stay;
+	link_free(core.link);
+	core.link = NULL;
+	close_fd(&core.stub);
+	session_trim(core.session);
+	return stay > 0;
+}
+
+/*
+ * While we were stopped nobody could come: a gap counts as little as it does
+ * on a link.
+ */
+static bool
+may_wait(void)
+{
+	uint64_t ping = LINK_PING_MS * (uint64_t)CLOCK_MS;
+	uint64_t now = clock_now(), gap = now - core.turn;
+
+	core.turn = now;
+	if (core.deadline != CLOCK_NEVER && gap > ping) {
+		core.deadline += gap - ping;
+	}
+	return now < core.deadline;
+}
+
+/* An attempt's host has proven itself: it has the session from now on. */
+static void
+take_over(struct link *link, int stub)
+{
+	link_free(core.link);
+	close_fd(&core.stub);
+	core.link = link;
+	core.stub = stub;
+}
+
 /* ---- life ------------------------------------------------------------- */
 
 static void
@@ -332,23 +378,6 @@ on_sigchld(int number)
 		errno = saved;	/* full: a wake-up is on its way already */
 	}
 	errno = saved;
-}
-
-/* Fds 0 to 2 are nothing, so that no pipe can come to lie there. */
-static void
-close_stdio(void)
-{
-	int fd = open("/dev/null", O_RDWR), pair[2], i;
-
-	if (fd == -1 && pipe(pair) == 0) {
-		fd = pair[0];
-	}
-	for (i = 0; fd != -1 && i < AGENT_NULL_FDS; i++) {
-		dup2(fd, i);
-	}
-	if (fd >= AGENT_NULL_FDS) {
-		close(fd);
-	}
 }
 
 static void
@@ -376,12 +405,13 @@ set_up(int fd, const struct agent_start *start, uint8_t unlinked)
 	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	close_strangers(fd);
-	close_stdio();
+	stub_let_go();
 	child_prepare();
 	core.start = start;
 	jobs_begin(start);
 	core.stub = fd;
-	core.deadline = clock_now() + ATTEMPT_MS * (uint64_t)CLOCK_MS;
+	core.turn = clock_now();
+	core.deadline = core.turn + ATTEMPT_MS * (uint64_t)CLOCK_MS;
 	signal(SIGPIPE, SIG_IGN);
 	if (pipe2(core.chld, O_CLOEXEC | O_NONBLOCK) == -1 ||
 	    sigaction(SIGCHLD, &sa, NULL) == -1 ||
@@ -394,7 +424,8 @@ set_up(int fd, const struct agent_start *start, uint8_t unlinked)
 		return -1;
 	}
 	core.base = (struct link_config){ .session = core.session,
-	    .secret = core.secret, .unlinked = unlinked,
+	    .secret = core.secret, .committed = &core.committed,
+	    .unlinked = unlinked,
 	    .switches = user_can_switch(), .terminals = terminal_possible() };
 	/* Without it only what needs a second link fails, and says so. */
 	attempts_listen(start->words[2], &core.base);
@@ -426,17 +457,22 @@ reap(void)
 static bool
 turn(void)
 {
+	struct link *link;
 	size_t stub, chld;
 	char waste[64];
+	int conn;
 
 	pollset_clear(&core.set);
+	/* Without a link: the first one's words are due, or it is -1. */
 	stub = core.link == NULL ? pollset_add(&core.set, core.stub, POLLIN) :
 	    POLLSET_NONE;
 	chld = pollset_add(&core.set, core.chld[0], POLLIN);
 	if (core.link != NULL) {
 		link_interest(core.link, &core.set);
-	} else {
+	} else if (core.deadline != CLOCK_NEVER) {
 		pollset_wake(&core.set, core.deadline);
+		pollset_wake(&core.set, clock_now() + LINK_PING_MS *
+		    (uint64_t)CLOCK_MS);
 	}
 	attempts_interest(&core.set);
 	workers_interest(&core.set);
@@ -453,18 +489,20 @@ turn(void)
 	if (pollset_ready(&core.set, stub) != 0 && take_attempt() == -1) {
 		return false;
 	}
-	if (core.link == NULL) {
-		return clock_now() < core.deadline;
+	if (attempts_run(&core.set, &link, &conn)) {
+		take_over(link, conn);
 	}
-	attempts_run(&core.set);
 	workers_run(&core.set);
 	jobs_run(&core.set);
+	if (core.link == NULL) {
+		return may_wait();
+	}
 	link_set_busy(core.link, jobs_alive());
 	link_run(core.link, &core.set);
 	session_each(core.session, visit_echo, NULL);
 	link_flush(core.link);
 	jobs_prepare();
-	return link_state(core.link) < LINK_CLOSED;
+	return link_state(core.link) < LINK_CLOSED || lose_link();
 }
 
 int

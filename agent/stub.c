@@ -4,6 +4,7 @@
  * usable, hands argv's words and its stdio to the core, and waits for it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -69,6 +70,23 @@ settle(void)
 	}
 }
 
+/* Later links have stubs of their own: this one holds no descriptor up. */
+void
+stub_let_go(void)
+{
+	int fd = open("/dev/null", O_RDWR), pair[2], i;
+
+	if (fd == -1 && pipe(pair) == 0) {
+		fd = pair[0];
+	}
+	for (i = 0; fd != -1 && i < AGENT_NULL_FDS; i++) {
+		dup2(fd, i);
+	}
+	if (fd >= AGENT_NULL_FDS) {
+		close(fd);
+	}
+}
+
 static uint8_t
 remove_self(const struct agent_start *start)
 {
@@ -101,7 +119,7 @@ stub_attach(const struct agent_start *start)
 	socklen_t len = attempt_name(&un, start->words[2]);
 	uint8_t byte = EPIPE;
 	ssize_t n;
-	int fd;
+	int fd, rc;
 
 	settle();
 	/* What the transport has left open may be this terminal's other end. */
@@ -110,8 +128,9 @@ stub_attach(const struct agent_start *start)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd == -1 || connect(fd, (struct sockaddr *)&un, len) == -1 ||
 	    attempt_send(fd, start->words) == -1) {
+		rc = errno == ECONNREFUSED ? LINK_NO_SESSION : 1;
 		perror("sandmux-agent: the session's socket");
-		return 1;
+		return rc;
 	}
 	while ((n = recv(fd, &byte, 1, 0)) == 1 ||
 	    (n == -1 && errno == EINTR)) {
@@ -149,6 +168,11 @@ stub_run(const struct agent_start *start)
 	if (attempt_send(pair[0], start->words) == -1) {
 		perror("sandmux-agent: hand-over");
 	}
+	/* The core lets go when its first link is over, or by its own end. */
+	while (recv(pair[0], &unlinked, 1, 0) == -1 && errno == EINTR) {
+		continue;
+	}
+	stub_let_go();
 	while (waitpid(core, &status, 0) == -1) {
 		if (errno != EINTR) {
 			return 1;

@@ -55,6 +55,8 @@ link_new(struct link_config *config, enum seal_role role)
 	link->in = config->in;
 	link->terminal = isatty(config->in) == 1;
 	link->hands_over = config->hands_over;
+	link->linger_ms = config->linger_ms;
+	link->committed = config->committed;
 	link->out = config->out;
 	link->ping = (config->ping_ms ? config->ping_ms : LINK_PING_MS) *
 	    (uint64_t)CLOCK_MS;
@@ -225,7 +227,8 @@ seal_control(struct link *link)
 {
 	struct wire msg = { 0 };
 
-	if (link->resume_due && link->hands_over) {
+	if (link->resume_due && link->hands_over &&
+	    link->role == SEAL_HOST) {
 		link->resume_due = false;
 		msg.type = WIRE_TERMINAL;
 		link_seal_message(link, &msg);
@@ -237,6 +240,7 @@ seal_control(struct link *link)
 		if (link->role == SEAL_HOST) {
 			msg.u.resume.ping_ms = (uint32_t)(link->ping / CLOCK_MS);
 			msg.u.resume.dead_ms = (uint32_t)(link->dead / CLOCK_MS);
+			msg.u.resume.linger_ms = link->linger_ms;
 		}
 		link_seal_message(link, &msg);
 		link->unacked = 0;
@@ -256,6 +260,7 @@ seal_control(struct link *link)
 	if (link->close_due > 0) {
 		msg.type = WIRE_CLOSE;
 		msg.u.close.session = link->close_due == 2;
+		msg.u.close.park_s = link->park_s;
 		link->close_due = 0;
 		link_seal_message(link, &msg);
 	}
@@ -297,9 +302,8 @@ fill(struct link *link)
 	return link->out_end > 0;
 }
 
-/* 0 all written, 1 the descriptor is full, -1 the link ended. */
-static int
-drain(struct link *link)
+int
+link_drain(struct link *link)
 {
 	ssize_t n;
 
@@ -330,7 +334,7 @@ link_flush(struct link *link)
 
 	link->more = false;
 	for (i = 0; i < TURN_WRITES; i++) {
-		if (link->out_dead || drain(link) != 0) {
+		if (link->out_dead || link_drain(link) != 0) {
 			return;
 		}
 		if (link->state >= LINK_TERMINAL || !fill(link)) {
@@ -347,7 +351,7 @@ link_answer_terminal(struct link *link, uint32_t error)
 	    .u.terminal.error = error };
 
 	link_seal_message(link, &msg);
-	return link->state == LINK_TERMINAL && drain(link) == 0 ? 0 : -1;
+	return link->state == LINK_TERMINAL && link_drain(link) == 0 ? 0 : -1;
 }
 
 void
@@ -458,9 +462,24 @@ link_run(struct link *link, const struct pollset *set)
 }
 
 void
-link_close(struct link *link, bool session)
+link_close(struct link *link, bool session, uint32_t park_s)
 {
 	link->close_due = session ? 2 : 1;
+	link->park_s = session ? 0 : park_s;
+}
+
+uint64_t
+link_stay(const struct link *link)
+{
+	/* What broke the session itself no other link can mend. */
+	return link->error.step == WIRE_STEP_LINK ||
+	    link->error.step == WIRE_STEP_SHUTDOWN ? link->stay : 0;
+}
+
+bool
+link_committed(const struct link *link)
+{
+	return link->newest;
 }
 
 /* ---- answers ---------------------------------------------------------- */

@@ -25,6 +25,8 @@
 #define LINK_PING_MS 5000u		/* defaults of the keepalive */
 #define LINK_DEAD_MS 20000u
 #define LINK_QUOTE 512u			/* noise kept from each end */
+#define LINK_LINGER_MS 60000u		/* the controller's default */
+#define LINK_NO_SESSION 69		/* exit status: nobody to attach to */
 
 enum link_state {
 	LINK_HELLO_WAIT,		/* host: reading noise until READY */
@@ -33,7 +35,8 @@ enum link_state {
 	LINK_TERMINAL,			/* its descriptors are the owner's to
 					 * take; agent: TERMINAL opened, host:
 					 * the answer did */
-	LINK_CLOSED,			/* CLOSE arrived, or the end of input */
+	LINK_CLOSED,			/* CLOSE arrived, the end of input, or
+					 * another link took over */
 	LINK_FAILED			/* link_error() says why */
 };
 
@@ -53,9 +56,13 @@ struct link_config {
 	struct seal *seal;		/* host: owned from now on */
 	int in, out;			/* owned from now on, may be equal */
 	uint32_t ping_ms, dead_ms;	/* host; 0: the defaults */
+	uint32_t linger_ms;		/* host: the core's, without a link */
+	uint32_t *committed;		/* agent: borrowed, highest number so
+					 * far whose RESUME opened */
 	uint8_t unlinked;		/* agent: for READY */
 	bool switches, terminals;	/* likewise */
-	bool hands_over;		/* a terminal: RESUME is not for it */
+	bool hands_over;		/* host: get its terminal, no session;
+					 * agent: give that too, if asked */
 };
 
 /*
@@ -105,8 +112,18 @@ void link_take_terminal(struct link *link, int *in, int *out);
 /* Push out what is ready now; link_run() does it too. */
 void link_flush(struct link *link);
 
-/* Send CLOSE (for the session or only the link) with the next write. */
-void link_close(struct link *link, bool session);
+/*
+ * Send CLOSE with the next write: for the session, or only for the link; the
+ * core then waits park_s (WIRE_PARK_EVER: for ever) for another.
+ */
+void link_close(struct link *link, bool session, uint32_t park_s);
+/*
+ * Agent, once the link has ended: for how long the session may wait for
+ * another (clock.h), CLOCK_NEVER: for ever, 0: it is over.
+ */
+uint64_t link_stay(const struct link *link);
+/* Agent: RESUME opened and was the newest, whatever came of it. */
+bool link_committed(const struct link *link);
 
 enum link_state link_state(const struct link *link);
 /* Why it is LINK_FAILED or LINK_CLOSED; never NULL. */

@@ -52,25 +52,65 @@ take_times(struct link *link, const struct wire_resume *resume)
 
 	link->ping = ping * CLOCK_MS;
 	link->dead = dead * CLOCK_MS;
+	link->stay = resume->linger_ms * (uint64_t)CLOCK_MS;
+}
+
+/*
+ * Only this core's newest link counts: an attempt that the host has given up
+ * may still bring its RESUME, after a later one.
+ */
+static int
+commit(struct link *link, const struct wire_resume *resume,
+    struct error *error)
+{
+	struct seal_binding b;
+
+	if (link->terms.number <= *link->committed) {
+		error_set(error, WIRE_STEP_LINK, 0, "an older link");
+		return -1;
+	}
+	link_bind(link, &b);
+	if (seal_settle(link->seal, link->secret, &b) == -1) {
+		error_set(error, WIRE_STEP_LINK, 0, "key schedule");
+		return -1;
+	}
+	*link->committed = link->terms.number;
+	link->newest = true;
+	take_times(link, resume);
+	link->resume_due = true;
+	return 0;
+}
+
+static int
+on_close(struct link *link, const struct wire_close *msg)
+{
+	struct wire answer = { .type = WIRE_CLOSE };
+
+	link->session_closed = msg->session != 0;
+	link->stay = msg->session != 0 ? 0 : msg->park_s == WIRE_PARK_EVER ?
+	    CLOCK_NEVER : msg->park_s * UINT64_C(1000) * CLOCK_MS;
+	if (link->role == SEAL_CORE && msg->session == 0 &&
+	    link_drain(link) == 0) {
+		/* The host is not to doubt that we wait for it. */
+		link_seal_message(link, &answer);
+		link_drain(link);
+	}
+	error_set(&link->error, WIRE_STEP_SHUTDOWN, 0,
+	    "the far end closed the link");
+	link_end(link, LINK_CLOSED);
+	return 0;
 }
 
 static int
 on_resume(struct link *link, const struct wire *msg, struct error *error)
 {
-	struct seal_binding b;
-
 	if (link->state != LINK_RESUME_WAIT) {
 		error_set(error, WIRE_STEP_PROTOCOL, 0, "a second RESUME");
 		return -1;
 	}
-	if (link->role == SEAL_CORE) {
-		link_bind(link, &b);
-		if (seal_settle(link->seal, link->secret, &b) == -1) {
-			error_set(error, WIRE_STEP_LINK, 0, "key schedule");
-			return -1;
-		}
-		take_times(link, &msg->u.resume);
-		link->resume_due = true;
+	if (link->role == SEAL_CORE &&
+	    commit(link, &msg->u.resume, error) == -1) {
+		return -1;
 	}
 	link->state = LINK_UP;
 	/* On link 1 the host has begun already, with position 0. */
@@ -121,10 +161,12 @@ on_link_frame(struct link *link, const uint8_t *frame, size_t len,
 		    wire_name(frame[0]), wire_err_text(err));
 		return -1;
 	}
-	if (msg.type == WIRE_RESUME && !link->hands_over) {
+	if (msg.type == WIRE_RESUME && (!link->hands_over ||
+	    link->role == SEAL_CORE)) {
 		return on_resume(link, &msg, error);
 	}
-	if (msg.type == WIRE_TERMINAL && link->hands_over) {
+	if (msg.type == WIRE_TERMINAL && link->hands_over &&
+	    link->state == LINK_RESUME_WAIT) {
 		return on_terminal(link, &msg.u.terminal, error);
 	}
 	if (link->state == LINK_RESUME_WAIT) {
@@ -147,11 +189,7 @@ on_link_frame(struct link *link, const uint8_t *frame, size_t len,
 		}
 		return 0;
 	case WIRE_CLOSE:
-		link->session_closed = msg.u.close.session != 0;
-		error_set(&link->error, WIRE_STEP_SHUTDOWN, 0,
-		    "the far end closed the link");
-		link_end(link, LINK_CLOSED);
-		return 0;
+		return on_close(link, &msg.u.close);
 	default:
 		error_set(error, WIRE_STEP_PROTOCOL, 0,
 		    "unexpected %s message", wire_name(msg.type));

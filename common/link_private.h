@@ -34,20 +34,24 @@ struct link {
 	int in, out;			/* owned */
 	bool terminal;			/* in is one: short reads mean little */
 	bool hands_over;		/* as in link_config */
+	uint32_t linger_ms;		/* likewise */
+	uint32_t *committed;		/* likewise */
 	uint8_t hello[LINK_HELLO];	/* the one that T is made of */
 	struct wire_ready ready;
 	char wrong_version[LINK_VERSIONS + 1];
-	bool accepted, session_closed, out_dead;
+	bool accepted, session_closed, out_dead, newest;
 
 	/* what is due in the next write */
 	bool resume_due, pong_due, ping_due, ack_due, more;
 	unsigned close_due;		/* 1: link, 2: session */
+	uint32_t park_s;		/* with 1 */
 	uint64_t pong_id, ping_id;
 	bool busy, peer_busy;		/* in PONG */
 	size_t unacked;			/* bytes of session frames */
 
 	/* clock.h times */
 	uint64_t ping, dead;		/* intervals */
+	uint64_t stay;			/* see link_stay() */
 	uint64_t turn, heard, pinged, deadline, ack_at, rtt, pong_at;
 
 	size_t in_slot, out_slot;	/* of this turn's pollset */
@@ -74,6 +78,8 @@ void link_fail(struct link *link, enum wire_step step, int number,
 void link_seal(struct link *link, const uint8_t *plain, size_t len);
 void link_seal_message(struct link *link, const struct wire *msg);
 void link_trim(struct link *link);
+/* Write what is sealed: 0 all of it, 1 the descriptor is full, -1 no more. */
+int link_drain(struct link *link);
 /* Give the session to this link; 0, or -1 with *error. */
 int link_attach(struct link *link, uint64_t next, struct error *error);
 

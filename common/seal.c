@@ -95,6 +95,20 @@ seal_secret_wipe(struct seal_secret *secret)
 	}
 }
 
+bool
+seal_secret_get(const struct seal_secret *secret, uint8_t out[SEAL_KEY])
+{
+	memcpy(out, secret->s, SEAL_KEY);
+	return secret->set;
+}
+
+void
+seal_secret_set(struct seal_secret *secret, const uint8_t in[SEAL_KEY])
+{
+	memcpy(secret->s, in, SEAL_KEY);
+	secret->set = true;
+}
+
 void
 seal_secret_free(struct seal_secret *secret)
 {

@@ -44,6 +44,11 @@ int seal_init(void);
 struct seal_secret *seal_secret_new(void);
 void seal_secret_wipe(struct seal_secret *secret);
 void seal_secret_free(struct seal_secret *secret);
+/* For a session that goes to another process: out as it is, false: unset. */
+bool seal_secret_get(const struct seal_secret *secret,
+    uint8_t out[SEAL_KEY]);
+void seal_secret_set(struct seal_secret *secret,
+    const uint8_t in[SEAL_KEY]);
 
 /* A fresh key pair for one link; NULL with errno. */
 struct seal *seal_new(enum seal_role role);

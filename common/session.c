@@ -76,6 +76,22 @@ session_expected(const struct session *s)
 	return s->expected;
 }
 
+int
+session_rest(const struct session *s, struct session_rest *rest)
+{
+	*rest = (struct session_rest){ s->next, s->expected, s->last_id };
+	return s->count > 0 || s->first != NULL || s->queue_first != NULL ?
+	    -1 : 0;
+}
+
+void
+session_adopt(struct session *s, const struct session_rest *rest)
+{
+	s->next = rest->next;
+	s->expected = rest->expected;
+	s->last_id = rest->last;
+}
+
 void
 session_mark(struct session_request *req)
 {

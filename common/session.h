@@ -279,6 +279,20 @@ uint64_t session_attachment(const struct session *session);
 
 /* The number expected next from the far end. */
 uint64_t session_expected(const struct session *session);
+/*
+ * A session without a request and with nothing to acknowledge is these three
+ * numbers: 0, or -1 if it is more by now.
+ */
+struct session_rest {
+	uint64_t next, expected;	/* frame numbers */
+	uint32_t last;			/* request id */
+};
+int session_rest(const struct session *session, struct session_rest *rest);
+/* Make a new session that one. */
+void session_adopt(struct session *session, const struct session_rest *rest);
+
+/* Grows with every frame that arrived, here or (acknowledged) there. */
+uint64_t session_progress(const struct session *session);
 
 /*
  * A frame (without its number) arrived.  0, or -1 with *error: the far end

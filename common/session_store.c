@@ -236,10 +236,22 @@ session_next(struct session *s)
 	return f;
 }
 
+static uint64_t
+oldest_frame(const struct session *s)
+{
+	return s->first != NULL ? s->first->number : s->next;
+}
+
+uint64_t
+session_progress(const struct session *s)
+{
+	return oldest_frame(s) + s->expected;
+}
+
 static int
 check_position(const struct session *s, uint64_t next, struct error *error)
 {
-	uint64_t oldest = s->first != NULL ? s->first->number : s->next;
+	uint64_t oldest = oldest_frame(s);
 
 	if (next < oldest || next > s->next) {
 		error_set(error, WIRE_STEP_PROTOCOL, 0, "position %llu outside "

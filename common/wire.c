@@ -49,14 +49,16 @@ static const struct field ready_fields[] = {
 };
 static const struct field resume_fields[] = {
 	N(K_U64, resume, next), N(K_U32, resume, ping_ms),
-	N(K_U32, resume, dead_ms)
+	N(K_U32, resume, dead_ms), N(K_U32, resume, linger_ms)
 };
 static const struct field ack_fields[] = { N(K_U64, ack, next) };
 static const struct field ping_fields[] = { N(K_U64, ping, id) };
 static const struct field pong_fields[] = {
 	N(K_U64, pong, id), N(K_U8, pong, busy)
 };
-static const struct field close_fields[] = { N(K_U8, close, session) };
+static const struct field close_fields[] = {
+	N(K_U8, close, session), N(K_U32, close, park_s)
+};
 static const struct field terminal_fields[] = {
 	N(K_U32, terminal, error)
 };
@@ -105,6 +107,18 @@ static const struct field hello_fields[] = {
 static const struct field welcome_fields[] = {
 	N(K_U16, welcome, version), N(K_U32, welcome, pid),
 	N(K_U32, welcome, busy), B(K_BYTES, welcome, program, 64)
+};
+static const struct field handover_fields[] = {
+	N(K_U32, handover, count)
+};
+static const struct field live_fields[] = {
+	N(K_U32, live, flags), N(K_U32, live, number), N(K_U32, live, last),
+	N(K_U64, live, next), N(K_U64, live, expected),
+	N(K_U32, live, wait_s), B(K_BYTES, live, session, 32),
+	B(K_BYTES, live, secret, 32),
+	B(K_BYTES, live, target, WIRE_PATH_MAX),
+	B(K_BYTES, live, place, WIRE_PATH_MAX),
+	B(K_LIST, live, env, WIRE_INFO_MAX)
 };
 static const struct field exec_fields[] = {
 	N(K_U32, exec, flags), N(K_U64, exec, timeout_ms),
@@ -253,6 +267,8 @@ static const struct message messages[] = {
 	M(WIRE_LOG, WIRE_CLASS_SESSION, log),
 	M(WIRE_HELLO, WIRE_CLASS_CLIENT, hello),
 	M(WIRE_WELCOME, WIRE_CLASS_CLIENT, welcome),
+	M(WIRE_HANDOVER, WIRE_CLASS_CLIENT, handover),
+	M(WIRE_LIVE, WIRE_CLASS_CLIENT, live),
 	M(WIRE_EXEC, WIRE_CLASS_BODY, exec),
 	M(WIRE_PUT, WIRE_CLASS_BODY, put),
 	M(WIRE_GET, WIRE_CLASS_BODY, get),

@@ -78,6 +78,9 @@ enum wire_type {
 	/* client socket only: its first two messages; their form is frozen */
 	WIRE_HELLO = 32,
 	WIRE_WELCOME = 33,
+	/* and from one controller to its successor */
+	WIRE_HANDOVER = 34,
+	WIRE_LIVE = 35,
 	/* bodies (on channel BODY) and infos (in RESULT) */
 	WIRE_EXEC = 64,
 	WIRE_PUT = 65,
@@ -166,9 +169,14 @@ enum wire_step {
 	WIRE_STEP_SYMLINK = 31,
 	WIRE_STEP_PARTIAL = 32,		/* a kept partial file: in use, or of
 					 * someone else */
-	WIRE_STEP_VERIFY = 33		/* EBADMSG: what can be read back is not
+	WIRE_STEP_VERIFY = 33,		/* EBADMSG: what can be read back is not
 					 * what was sent; ESPIPE: it cannot be
 					 * read back */
+	/* As LINK: a lost link that did not heal, and why. */
+	WIRE_STEP_AGENT = 34,		/* nobody there has the session */
+	WIRE_STEP_SANDBOX = 35,		/* it is gone, or another by now */
+	WIRE_STEP_UNREACHABLE = 36,	/* whoever leads to it */
+	WIRE_STEP_LINGER = 37		/* the agent has waited long enough */
 };
 
 /* ---- messages ------------------------------------------------------- */
@@ -183,6 +191,8 @@ struct wire_ready {
 	struct wire_bytes pad;		/* zeros */
 };
 
+#define WIRE_PARK_EVER UINT32_MAX	/* CLOSE.park_s: until the sandbox ends */
+
 /* READY.unlinked: what became of an injected agent's file. */
 enum wire_unlinked {
 	WIRE_UNLINK_NOT_ASKED = 0,
@@ -194,6 +204,8 @@ struct wire_resume {
 	uint64_t next;			/* next frame number expected */
 	uint32_t ping_ms;		/* host to agent: keepalive; else 0 */
 	uint32_t dead_ms;
+	uint32_t linger_ms;		/* host to agent: the core's wait for
+					 * another link when it loses this */
 };
 
 struct wire_ack {
@@ -211,6 +223,7 @@ struct wire_pong {
 
 struct wire_close {
 	uint8_t session;		/* 1: the session ends, 0: the link */
+	uint32_t park_s;		/* with 0: the core's wait for another */
 };
 
 struct wire_terminal {
@@ -291,7 +304,8 @@ struct wire_hello {
 
 enum wire_hello_flags {
 	WIRE_HELLO_SAME_AGENT = 1,	/* refuse a new, unproven agent */
-	WIRE_HELLO_STOP_IF_IDLE = 2	/* a newer program takes over */
+	WIRE_HELLO_STOP_IF_IDLE = 2,	/* a newer program takes over */
+	WIRE_HELLO_HAND_OVER = 4	/* and wants the sessions too */
 };
 
 struct wire_welcome {
@@ -299,6 +313,36 @@ struct wire_welcome {
 	uint32_t pid;			/* of the controller */
 	uint32_t busy;			/* requests under way */
 	struct wire_bytes program;
+};
+
+struct wire_handover {
+	uint32_t count;			/* of LIVE that follow, or were taken */
+};
+
+/* LIVE.flags */
+enum wire_live_flags {
+	WIRE_LIVE_NEW_AGENT = 1,	/* its results are marked so */
+	WIRE_LIVE_INJECTED = 2,
+	WIRE_LIVE_STAYS = 4,		/* an agent cannot remove its file */
+	WIRE_LIVE_AS_IMAGE = 8,		/* the agent is the image's user */
+	WIRE_LIVE_USED = 16,		/* the record on disk says so */
+	WIRE_LIVE_LEFT = 32,		/* jobs go on there */
+	WIRE_LIVE_PARKED = 64
+};
+
+/* A session in which no request is open and nothing unacknowledged. */
+struct wire_live {
+	uint32_t flags;			/* enum wire_live_flags */
+	uint32_t number;		/* of its last link */
+	uint32_t last;			/* id of its last request */
+	uint64_t next;			/* frame numbers: ours, */
+	uint64_t expected;		/* and the core's */
+	uint32_t wait_s;		/* PARKED: so long; WIRE_PARK_EVER */
+	struct wire_bytes session;	/* 32 hex digits */
+	struct wire_bytes secret;	/* S */
+	struct wire_bytes target;
+	struct wire_bytes place;	/* the container's id */
+	struct wire_list env;		/* as in HELLO */
 };
 
 /* ---- bodies and infos ----------------------------------------------- */
@@ -624,6 +668,8 @@ struct wire {
 		struct wire_log log;
 		struct wire_hello hello;
 		struct wire_welcome welcome;
+		struct wire_handover handover;
+		struct wire_live live;
 		struct wire_exec exec;
 		struct wire_put put;
 		struct wire_get get;

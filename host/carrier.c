@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -110,7 +111,7 @@ build_argv(struct argv *argv, const struct carrier_spec *spec,
 	argv_init(argv);
 	spec->transport->link(spec->place, argv);
 	argv_add(argv, spec->agent);
-	argv_add(argv, spec->hands_over ? "attach" : "start");
+	argv_add(argv, spec->number == 1 ? "start" : "attach");
 	argv_add(argv, terms->versions);
 	argv_add(argv, terms->token);
 	argv_add(argv, terms->session);
@@ -171,6 +172,7 @@ carrier_start(struct carrier *carrier, const struct carrier_spec *spec,
 		.session = spec->session, .secret = spec->secret,
 		.in = -1, .out = -1,
 		.ping_ms = spec->ping_ms, .dead_ms = spec->dead_ms,
+		.linger_ms = spec->linger_ms,
 		.hands_over = spec->hands_over
 	};
 
@@ -395,9 +397,35 @@ carrier_close(struct carrier *carrier, uint64_t deadline)
 		return;
 	}
 	carrier->closing = true;
-	link_close(carrier->link, true);
+	link_close(carrier->link, true, 0);
 	link_flush(carrier->link);
 	carrier->end_by = deadline;
+}
+
+void
+carrier_park(struct carrier *carrier, uint32_t park_s, uint64_t deadline)
+{
+	carrier->closing = true;
+	link_close(carrier->link, false, park_s);
+	link_flush(carrier->link);
+	carrier->end_by = deadline;
+}
+
+bool
+carrier_has_session(const struct carrier *carrier)
+{
+	return carrier->state == CARRIER_UP && carrier->link != NULL &&
+	    link_state(carrier->link) == LINK_UP;
+}
+
+bool
+carrier_no_session(const struct carrier *carrier)
+{
+	const struct child *child = &carrier->child;
+
+	return carrier->up_at == 0 && child->exited &&
+	    WIFEXITED(child->status) &&
+	    WEXITSTATUS(child->status) == LINK_NO_SESSION;
 }
 
 void

@@ -57,9 +57,9 @@ struct carrier_spec {
 	bool hands_over;		/* get its terminal: no session's link */
 	struct session *session;
 	struct seal_secret *secret;
-	uint32_t number;		/* link number */
+	uint32_t number;		/* of the link; above 1: attach */
 	const char *id;			/* session id, LINK_SESSION digits */
-	uint32_t ping_ms, dead_ms, hello_ms;
+	uint32_t ping_ms, dead_ms, hello_ms, linger_ms;
 };
 
 void carrier_clear(struct carrier *carrier);
@@ -74,6 +74,16 @@ void carrier_flush(struct carrier *carrier);
 
 /* Say CLOSE for the session, and kill the child by then at the latest. */
 void carrier_close(struct carrier *carrier, uint64_t deadline);
+/*
+ * In CARRIER_UP: say CLOSE for the link alone; the core waits park_s for
+ * another.  It has heard if the carrier ends with error.step SHUTDOWN.
+ */
+void carrier_park(struct carrier *carrier, uint32_t park_s,
+    uint64_t deadline);
+/* Whether the session goes over it by now: on a later link after RESUME. */
+bool carrier_has_session(const struct carrier *carrier);
+/* Once it ended: its stub found nobody who has the session. */
+bool carrier_no_session(const struct carrier *carrier);
 /*
  * In CARRIER_UP, once: the terminal's descriptors become the caller's; the
  * child goes on until it ends by itself.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "handover.h"
 #include "interrupt.h"
 #include "items.h"
 #include "launch.h"
@@ -194,35 +195,6 @@ pause_ms(unsigned ms)
 
 /* ---- replacing a controller of another version ----------------------- */
 
-/* Ask it to end if it is idle, and wait until it has let go. */
-static int
-retire(const struct client_config *config, const char *dir,
-    struct error *error)
-{
-	struct client_config plain = { .target = "",
-	    .events = config->events, .ctx = config->ctx };
-	struct pollset set = { 0 };
-	struct client *c;
-	uint64_t deadline = clock_now() + LAUNCH_MS * (uint64_t)CLOCK_MS;
-	int fd = launch_connect(dir, error);
-
-	c = fd < 0 ? NULL : greet(&plain, fd, WIRE_HELLO_STOP_IF_IDLE, error);
-	/* If it is gone already, so much the better. */
-	while (c != NULL && plain_error(c->plain) == NULL &&
-	    c->peer.busy == 0 && clock_now() < deadline) {
-		pollset_clear(&set);
-		pollset_wake(&set, deadline);
-		plain_interest(c->plain, &set);
-		if (pollset_wait(&set) < 0) {
-			break;
-		}
-		plain_run(c->plain, &set);
-	}
-	pollset_free(&set);
-	client_close(c);
-	return 0;
-}
-
 static bool
 same_program(const struct client *c)
 {
@@ -230,16 +202,10 @@ same_program(const struct client *c)
 	    strcmp(c->peer.program, SANDMUX_VERSION) == 0;
 }
 
+/* Another version is there, and does not make way for the reason given. */
 static void
-mismatch(const struct client *c, struct error *error)
+mismatch(const struct client *c, const char *more, struct error *error)
 {
-	char more[96] = "it does not make way";
-
-	if (c->peer.busy > 0) {
-		snprintf(more, sizeof(more), "it has %u request%s under way; "
-		    "wait for the end", (unsigned)c->peer.busy,
-		    c->peer.busy == 1 ? "" : "s");
-	}
 	error_set(error, WIRE_STEP_START, 0, "the controller (pid %u) is "
 	    "version %s, this is %s, and %s or run `sandmux stop`",
 	    (unsigned)c->peer.pid, c->peer.program, SANDMUX_VERSION, more);
@@ -257,6 +223,7 @@ attempt(const struct client_config *config, const char *dir,
 	    WIRE_HELLO_SAME_AGENT : 0;
 	int fd = launch_connect(dir, error);
 	struct client *c = fd < 0 ? NULL : greet(config, fd, flags, error);
+	struct error why;
 
 	if (c == NULL) {
 		/* One that ends at this very moment closes on us. */
@@ -269,12 +236,13 @@ attempt(const struct client_config *config, const char *dir,
 	if (same_program(c) || (config->flags & CLIENT_ANY_PROGRAM) != 0) {
 		return c;
 	}
-	mismatch(c, error);
-	if (c->peer.busy == 0) {
-		client_close(c);
-		retire(config, dir, error);
+	/* Ours takes its place, with all that nobody waits for there. */
+	if (launch_start(dir, (pid_t)c->peer.pid, &why) < 0 &&
+	    strstr(why.text, HANDOVER_BUSY) != NULL) {
+		mismatch(c, why.text, error);
+	} else {
+		mismatch(c, "it does not make way", error);
 		error->step = WIRE_STEP_NONE;
-		return NULL;
 	}
 	client_close(c);
 	return NULL;
@@ -306,7 +274,7 @@ client_open(const struct client_config *config, struct error *error)
 		} else {
 			pause_ms(CLIENT_PAUSE_MS);
 		}
-		if (launch_start(dir, error) < 0) {
+		if (launch_start(dir, 0, error) < 0) {
 			return NULL;
 		}
 	}

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "controller.h"
+#include "link.h"
 #include "options.h"
 #include "paths.h"
 #include "system.h"
@@ -16,10 +17,15 @@
 static const char usage[] =
 "usage: sandmux serve [OPTION]...\n"
 "      --daemon          go to the background, return when it listens\n"
+"      --take-over PID   from that controller, with its sessions; 0: any\n"
 "      --dir DIR         runtime directory (else SANDMUX_DIR and so on)\n"
 "      --log FILE        log file (else `log` in DIR)\n"
 "      --log-level L     error, warning, note (default) or debug\n"
 "      --idle SECONDS    close a link that nobody used so long; 0: never\n"
+"      --park SECONDS    the agent behind a link closed so stays so long; 0:\n"
+"                        not; without it: only where a new one could be\n"
+"                        trusted less, as long as the sandbox\n"
+"      --linger SECONDS  jobs go on so long without a link; 0: not (60)\n"
 "      --idle-exit SECONDS  end when there was no link so long; 0: never\n"
 "      --ping MS         keepalive: ask after so much silence\n"
 "      --dead MS         keepalive: give up after so much silence\n"
@@ -27,21 +33,25 @@ static const char usage[] =
 "A client starts it by itself; SANDMUX_SERVE_ARGS adds options to that.\n";
 
 enum {
-	DAEMON = 256, DIR, LOG_FILE, LOG_LEVEL, IDLE, IDLE_EXIT, PING, DEAD,
-	HELLO
+	DAEMON = 256, DIR, LOG_FILE, LOG_LEVEL, IDLE, IDLE_EXIT, PARK, LINGER,
+	PING, DEAD, HELLO, TAKE_OVER
 };
 
 #define SERVE_SECONDS_MAX 100000000u
 #define SERVE_MS_MAX 86400000u
+#define SERVE_LINGER_MAX 2592000u	/* 30 days, in seconds */
 
 static const struct options_entry table[] = {
 	{ 'h', "help", OPTIONS_FLAG },
 	{ DAEMON, "daemon", OPTIONS_FLAG },
+	{ TAKE_OVER, "take-over", OPTIONS_VALUE },
 	{ DIR, "dir", OPTIONS_VALUE },
 	{ LOG_FILE, "log", OPTIONS_VALUE },
 	{ LOG_LEVEL, "log-level", OPTIONS_VALUE },
 	{ IDLE, "idle", OPTIONS_VALUE },
 	{ IDLE_EXIT, "idle-exit", OPTIONS_VALUE },
+	{ PARK, "park", OPTIONS_VALUE },
+	{ LINGER, "linger", OPTIONS_VALUE },
 	{ PING, "ping", OPTIONS_VALUE },
 	{ DEAD, "dead", OPTIONS_VALUE },
 	{ HELLO, "hello", OPTIONS_VALUE },
@@ -102,6 +112,7 @@ static int
 take_option(struct serve *s, int id, const char *value, struct error *error)
 {
 	struct controller_options *o = &s->options;
+	uint64_t number;
 
 	switch (id) {
 	case 'h':
@@ -109,6 +120,14 @@ take_option(struct serve *s, int id, const char *value, struct error *error)
 		return 0;
 	case DAEMON:
 		o->daemon = true;
+		return 0;
+	case TAKE_OVER:
+		if (options_number(value, "--take-over", INT_MAX, &number,
+		    error) < 0) {
+			return -1;
+		}
+		o->take_over = true;
+		o->take_from = (pid_t)number;
 		return 0;
 	case DIR:
 		s->dir = value;
@@ -126,6 +145,20 @@ take_option(struct serve *s, int id, const char *value, struct error *error)
 		return seconds(value, "--idle", &o->idle_link_ms, error);
 	case IDLE_EXIT:
 		return seconds(value, "--idle-exit", &o->idle_exit_ms, error);
+	case PARK:
+		if (options_number(value, "--park", SERVE_SECONDS_MAX,
+		    &number, error) < 0) {
+			return -1;
+		}
+		o->park_s = (uint32_t)number;
+		return 0;
+	case LINGER:
+		if (options_number(value, "--linger", SERVE_LINGER_MAX,
+		    &number, error) < 0) {
+			return -1;
+		}
+		o->linger_ms = (uint32_t)number * 1000;
+		return 0;
 	case PING:
 		return milliseconds(value, "--ping", &o->ping_ms, error);
 	case DEAD:
@@ -208,7 +241,9 @@ int
 cmd_serve(int argc, char **argv)
 {
 	struct serve s = { .options = { .log_level = LOG_NOTE,
-	    .idle_link_ms = CONTROLLER_IDLE_LINK_MS, .ready_fd = -1 } };
+	    .idle_link_ms = CONTROLLER_IDLE_LINK_MS,
+	    .park_s = CONTROLLER_PARK_TRUST, .linger_ms = LINK_LINGER_MS,
+	    .ready_fd = -1 } };
 	struct error error;
 
 	if (parse(&s, argc, argv, &error) < 0) {

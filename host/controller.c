@@ -8,6 +8,8 @@
 #include "child.h"
 #include "clock.h"
 #include "daemon.h"
+#include "found.h"
+#include "handover.h"
 #include "hub.h"
 #include "listener.h"
 #include "log.h"
@@ -210,6 +212,10 @@ sweep(struct controller *c)
 			c->again = true;
 		}
 	}
+	if (hub->sessions_changed) {
+		hub->sessions_changed = false;
+		found_write(hub);
+	}
 }
 
 static bool
@@ -349,6 +355,9 @@ prepare(struct controller *c, struct error *error)
 		    options->log_path != NULL ? options->log_path : log);
 		return -1;
 	}
+	if (!options->take_over) {
+		found_read(options->directory);
+	}
 	if (trust_open(&ignored) < 0) {
 		log_write(LOG_WARNING, "no records of sandboxes: %s",
 		    ignored.text);
@@ -373,6 +382,7 @@ end(struct controller *c)
 		target_link_kill(link);
 		target_link_free(link);
 	}
+	found_write(hub);
 	while (!list_empty(&hub->peers)) {
 		peer_free(LIST_OF(hub->peers.next, struct peer, link));
 	}
@@ -383,10 +393,30 @@ end(struct controller *c)
 	log_close();
 }
 
+/* As listener_open(). */
+static int
+take_place(struct controller *c, struct handover *handover,
+    struct error *error)
+{
+	const struct controller_options *options = c->hub.options;
+
+	c->listener = (struct listener){ .lock = -1, .fd = -1 };
+	if (!options->take_over) {
+		return listener_open(&c->listener, options->directory, error);
+	}
+	if (handover_take(options->directory, options->take_from, handover,
+	    error) < 0) {
+		return -1;
+	}
+	return listener_adopt(&c->listener, options->directory,
+	    handover->lock, handover->fd, error) < 0 ? -1 : 1;
+}
+
 static int
 serve(const struct controller_options *options)
 {
 	static struct controller c;
+	static struct handover handover;
 	struct error error;
 	int rc, ready = options->ready_fd;
 
@@ -403,7 +433,8 @@ serve(const struct controller_options *options)
 		daemon_report(&ready, &error);
 		return 1;
 	}
-	rc = listener_open(&c.listener, options->directory, &error);
+	c.hub.listener = &c.listener;
+	rc = take_place(&c, &handover, &error);
 	if (rc == 0) {
 		daemon_report(&ready, NULL);
 		return 0;
@@ -415,6 +446,9 @@ serve(const struct controller_options *options)
 	}
 	log_write(LOG_NOTE, "sandmux %s listens on %s", SANDMUX_VERSION,
 	    c.listener.path);
+	if (options->take_over) {
+		handover_adopt(&c.hub, &handover);
+	}
 	daemon_report(&ready, NULL);
 	rc = loop(&c);
 	end(&c);

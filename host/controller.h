@@ -10,20 +10,31 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "log.h"
 
 #define CONTROLLER_IDLE_LINK_MS 900000u	/* default of idle_link_ms */
+#define CONTROLLER_PARK_TRUST UINT32_MAX	/* default of park_s */
 
 struct controller_options {
 	const char *directory;		/* absolute; paths_runtime() made it */
 	const char *log_path;		/* NULL: PATHS_LOG in directory */
 	enum log_level log_level;
 	uint64_t idle_link_ms;		/* close an unused link, 0: never */
+	/*
+	 * An agent whose unused link was closed stays so long: 0: no longer,
+	 * PARK_TRUST: as long as its sandbox where a new one would be worth
+	 * less, and not at all elsewhere.
+	 */
+	uint32_t park_s;
+	uint32_t linger_ms;		/* agents without a link keep jobs */
 	uint64_t idle_exit_ms;		/* end without links, 0: never */
 	uint32_t ping_ms, dead_ms;	/* keepalive, 0: link.h's */
 	uint32_t hello_ms;		/* start to hello, 0: link.h's */
 	int ready_fd;			/* owned from now on; -1: none */
+	bool take_over;			/* from the controller that is there */
+	pid_t take_from;		/* with it: this one alone, 0: any */
 	bool daemon;			/* fork, setsid, cwd /, no stdio */
 };
 

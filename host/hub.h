@@ -19,6 +19,8 @@
 #define HUB_REQUESTS 512u	/* of all clients together */
 #define HUB_BODIES 4194304u	/* bytes of requests not sent on yet */
 
+struct listener;
+
 struct hub {
 	const struct controller_options *options;
 	struct list peers;		/* struct peer */
@@ -29,6 +31,9 @@ struct hub {
 	struct session_budget clients;
 	uint64_t started;		/* clock.h */
 	bool stopping;
+	struct listener *listener;	/* borrowed */
+	bool handed_over;		/* socket and sessions are another's */
+	bool sessions_changed;		/* one has begun or ended */
 	uint64_t requests, lost;	/* totals, for status */
 };
 

@@ -130,13 +130,14 @@ launch_connect(const char *dir, struct error *error)
 
 /* The child: serve --daemon, with nothing of ours but the error pipe. */
 static void
-run_serve(const char *dir, int say)
+run_serve(const char *dir, pid_t take_over, int say)
 {
 	static char serve[] = "serve", daemon[] = "--daemon", to[] = "--dir";
-	static char name[] = "sandmux";
+	static char name[] = "sandmux", over[] = "--take-over";
+	char pid[32];
 	const char *extra = getenv("SANDMUX_SERVE_ARGS");
 	char *copy = strdup(extra == NULL ? "" : extra), *word, *rest;
-	char *argv[LAUNCH_ARGS + 6] = { name, serve, daemon, to, NULL };
+	char *argv[LAUNCH_ARGS + 8] = { name, serve, daemon, to, NULL };
 	int null = open("/dev/null", O_RDWR), n = 5, number;
 	sigset_t none;
 
@@ -156,6 +157,9 @@ run_serve(const char *dir, int say)
 	    n < LAUNCH_ARGS + 5; word = strtok_r(NULL, " ", &rest)) {
 		argv[n++] = word;
 	}
+	snprintf(pid, sizeof(pid), "%ld", (long)take_over);
+	argv[n] = take_over != 0 ? over : NULL;
+	argv[n + 1] = pid;
 	system_close_from(STDERR_FILENO + 1);
 	execv("/proc/self/exe", argv);
 	execvp(name, argv);
@@ -213,7 +217,7 @@ message(const char *said)
 }
 
 int
-launch_start(const char *dir, struct error *error)
+launch_start(const char *dir, pid_t take_over, struct error *error)
 {
 	char said[WIRE_TEXT_MAX] = "";
 	int ends[2], status = 0, rc;
@@ -225,7 +229,7 @@ launch_start(const char *dir, struct error *error)
 	}
 	pid = fork();
 	if (pid == 0) {
-		run_serve(dir, ends[1]);
+		run_serve(dir, take_over, ends[1]);
 	}
 	close(ends[1]);
 	if (pid < 0) {

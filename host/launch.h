@@ -9,6 +9,8 @@
 #ifndef LAUNCH_H
 #define LAUNCH_H
 
+#include <sys/types.h>
+
 #include "error.h"
 
 #define LAUNCH_MS 20000u		/* for a controller to start or answer */
@@ -20,10 +22,11 @@
 int launch_connect(const char *dir, struct error *error);
 
 /*
- * Start a controller in dir and wait until one listens there.  It gets no
+ * Start a controller in dir and wait until one listens there; take_over: the
+ * pid of the one whose place it is to take, 0: there is none.  It gets no
  * descriptor of ours.  0, or -1 with *error, which has the controller's own
  * words.
  */
-int launch_start(const char *dir, struct error *error);
+int launch_start(const char *dir, pid_t take_over, struct error *error);
 
 #endif

@@ -165,6 +165,29 @@ listener_open(struct listener *l, const char *directory, struct error *error)
 	return bind_socket(l) < 0 ? give_up(l, error, l->path) : 1;
 }
 
+int
+listener_adopt(struct listener *l, const char *directory, int lock, int fd,
+    struct error *error)
+{
+	struct stat st;
+
+	l->lock = lock;
+	l->fd = fd;
+	l->ino = 0;
+	if (paths_join(l->path, sizeof(l->path), directory, PATHS_SOCKET,
+	    error) < 0) {
+		listener_close(l);
+		return -1;
+	}
+	/* Who listens is who did it last, for those that ask the kernel. */
+	if (listen(fd, BACKLOG) < 0 || lstat(l->path, &st) < 0) {
+		return give_up(l, error, l->path);
+	}
+	l->dev = st.st_dev;
+	l->ino = st.st_ino;
+	return 0;
+}
+
 bool
 listener_there(const struct listener *l)
 {

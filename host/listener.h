@@ -32,6 +32,13 @@ struct listener {
 int listener_open(struct listener *listener, const char *directory,
     struct error *error);
 
+/*
+ * Be the controller there with another one's lock and socket, owned from now
+ * on, also on failure: -1 with *error.
+ */
+int listener_adopt(struct listener *listener, const char *directory,
+    int lock, int fd, struct error *error);
+
 /* Whether the socket's name still leads to us. */
 bool listener_there(const struct listener *listener);
 

@@ -16,6 +16,7 @@
 #define PATHS_SOCKET "socket"
 #define PATHS_LOCK "lock"
 #define PATHS_LOG "log"
+#define PATHS_SESSIONS "sessions"	/* see found.h */
 #define PATHS_MAX 1024			/* enough for any path made here */
 
 /*

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "handover.h"
 #include "log.h"
 #include "record.h"
 #include "relay.h"
@@ -124,6 +125,30 @@ take_target(struct peer *peer, struct wire_bytes text)
 	}
 }
 
+/* Its requests are those that a successor could not go on with. */
+static void
+hand_over(struct peer *peer, struct wire *welcome)
+{
+	struct hub *hub = peer->hub;
+	struct error error;
+
+	welcome->u.welcome.busy = hub->clients.requests +
+	    handover_held(hub);
+	peer->closing = true;
+	if (plain_greet(peer->plain, welcome) < 0 ||
+	    welcome->u.welcome.busy > 0 || hub->stopping) {
+		return;
+	}
+	plain_flush(peer->plain);
+	if (handover_give(hub, hub->listener, peer->fd, &error) < 0) {
+		log_write(LOG_WARNING, "client %ld: %s: %s", (long)peer->pid,
+		    error.text, strerror(error.number));
+		return;
+	}
+	hub->handed_over = true;
+	hub_stop(hub, "a newer program has taken over");
+}
+
 static void
 welcome(struct peer *peer, const struct wire_hello *hello)
 {
@@ -138,6 +163,10 @@ welcome(struct peer *peer, const struct wire_hello *hello)
 		    hello->max : WIRE_VERSION_MAX;
 	} else {
 		peer->closing = true;
+	}
+	if ((hello->flags & WIRE_HELLO_HAND_OVER) != 0 && !peer->closing) {
+		hand_over(peer, &msg);
+		return;
 	}
 	if ((hello->flags & WIRE_HELLO_STOP_IF_IDLE) != 0) {
 		peer->closing = true;
@@ -231,6 +260,7 @@ peer_accept(struct hub *hub, int fd)
 		return;
 	}
 	peer->pid = pid;
+	peer->fd = fd;
 	peer->refused = hub->peer_count >= HUB_PEERS;
 	peer->hello_by = clock_now() + PEER_HELLO_MS * (uint64_t)CLOCK_MS;
 	list_append(&hub->peers, &peer->link);

@@ -33,6 +33,7 @@ struct peer {
 	uint64_t hello_by;
 	uint64_t moved;			/* bytes in all, at the last look */
 	bool dirty;			/* they moved since memory was freed */
+	int fd;				/* plain's */
 	pid_t pid;
 	bool greeted, strict, refused, closing;
 	bool aimed;			/* HELLO named a target */

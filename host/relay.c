@@ -109,7 +109,9 @@ ours_alone(uint8_t step)
 {
 	return step == WIRE_STEP_LINK || step == WIRE_STEP_START ||
 	    step == WIRE_STEP_TARGET || step == WIRE_STEP_UNTRUSTED ||
-	    step == WIRE_STEP_SHUTDOWN;
+	    step == WIRE_STEP_SHUTDOWN || step == WIRE_STEP_AGENT ||
+	    step == WIRE_STEP_SANDBOX || step == WIRE_STEP_UNREACHABLE ||
+	    step == WIRE_STEP_LINGER;
 }
 
 /* A detached job, or one whose descendants hold its output, lives on. */

@@ -41,9 +41,9 @@ work(int fd, enum starter_task task, const struct transport *transport,
 	system_close_from(4);
 	mine = *place;
 	answer.magic = STARTER_MAGIC;
-	answer.rc = task == STARTER_RESOLVE ?
-	    transport->resolve(&mine, deadline, &answer.error) :
-	    transport->inject(&mine, deadline, &answer.error);
+	answer.rc = (task == STARTER_RESOLVE ? transport->resolve :
+	    task == STARTER_INJECT ? transport->inject : transport->look)(
+	    &mine, deadline, &answer.error);
 	answer.facts = mine.facts;
 	while (left > 0) {
 		n = write(3, from, left);
@@ -68,8 +68,8 @@ void
 starter_begin(struct starter *starter, enum starter_task task,
     const struct transport *transport, const struct transport_place *place)
 {
-	uint64_t ms = task == STARTER_RESOLVE ? TRANSPORT_RESOLVE_MS :
-	    TRANSPORT_INJECT_MS;
+	uint64_t ms = task == STARTER_INJECT ? TRANSPORT_INJECT_MS :
+	    TRANSPORT_RESOLVE_MS;
 	uint64_t deadline = clock_now() + ms * CLOCK_MS;
 	int fds[2];
 	pid_t pid;

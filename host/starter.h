@@ -15,7 +15,8 @@
 
 enum starter_task {
 	STARTER_RESOLVE,
-	STARTER_INJECT
+	STARTER_INJECT,
+	STARTER_LOOK
 };
 
 enum starter_state {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "found.h"
 #include "json.h"
 #include "quote.h"
 #include "target_link.h"
@@ -71,6 +72,10 @@ link_json(struct json *json, const struct target_link *link)
 	json_i64(json, "pid", c->child.exited ? -1 : (int64_t)c->child.pid);
 	json_u64(json, "up_s", up ? seconds(c->up_at) : 0);
 	json_u64(json, "idle_s", seconds(link->idle_since));
+	json_u64(json, "link", link->number);
+	json_u64(json, "relinks", link->relink.healed);
+	json_u64(json, "lost_s", link->state == TARGET_LINK_RELINKING ?
+	    seconds(link->relink.since) : 0);
 	json_u64(json, "rtt_us", up && c->link != NULL ? link_rtt(c->link) :
 	    0);
 	json_string(json, "agent", agent_path(link));
@@ -81,6 +86,9 @@ static void
 status_json(struct json *json, const struct hub *hub)
 {
 	const struct list *l;
+	const char *name;
+	uint64_t left;
+	unsigned i;
 
 	json_object(json, NULL);
 	json_string(json, "version", SANDMUX_VERSION);
@@ -96,6 +104,14 @@ status_json(struct json *json, const struct hub *hub)
 	for (l = hub->links.next; l != &hub->links; l = l->next) {
 		json_object(json, NULL);
 		link_json(json, LIST_OF(l, const struct target_link, link));
+		json_end_object(json);
+	}
+	json_end_array(json);
+	json_array(json, "left_behind");
+	for (i = 0; (name = found_target(i, &left)) != NULL; i++) {
+		json_object(json, NULL);
+		json_string(json, "target", name);
+		json_u64(json, "ends_in_s", left);
 		json_end_object(json);
 	}
 	json_end_array(json);
@@ -136,6 +152,14 @@ link_text(const struct target_link *link, char *out, size_t cap, size_t used)
 		    "%s agent%s", (unsigned long long)seconds(c->up_at),
 		    (long)c->child.pid, source(link), link->new_agent ?
 		    ", new-agent" : "");
+	} else if (link->state == TARGET_LINK_RELINKING) {
+		used = quote_add(out, cap, used, ", for %llu s, %u attempts",
+		    (unsigned long long)seconds(link->relink.since),
+		    link->relink.attempts);
+	}
+	if (link->relink.healed > 0) {
+		used = quote_add(out, cap, used, ", linked again %llu times",
+		    (unsigned long long)link->relink.healed);
 	}
 	return quote_add(out, cap, used, "\n");
 }
@@ -143,9 +167,12 @@ link_text(const struct target_link *link, char *out, size_t cap, size_t used)
 static char *
 status_plain(const struct hub *hub, size_t *len)
 {
-	size_t cap = 1024 + (size_t)hub->link_count * 512, used;
+	size_t cap = 1024 + (size_t)(hub->link_count + HUB_LINKS) * 512, used;
 	char *out = malloc(cap);
 	const struct list *l;
+	const char *name;
+	uint64_t left;
+	unsigned i;
 
 	if (out == NULL) {
 		return NULL;
@@ -158,6 +185,11 @@ status_plain(const struct hub *hub, size_t *len)
 	for (l = hub->links.next; l != &hub->links; l = l->next) {
 		used = link_text(LIST_OF(l, const struct target_link, link),
 		    out, cap, used);
+	}
+	for (i = 0; (name = found_target(i, &left)) != NULL; i++) {
+		used = quote_add(out, cap, used, "%s: left by a controller "
+		    "that was killed, its jobs end within %llu s\n", name,
+		    (unsigned long long)left);
 	}
 	*len = used;
 	return out;

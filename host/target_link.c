@@ -18,6 +18,8 @@ static const char *const words[] = {
 	[TARGET_LINK_STARTING] = "starting",
 	[TARGET_LINK_INJECTING] = "injecting",
 	[TARGET_LINK_UP] = "up",
+	[TARGET_LINK_RELINKING] = "re-linking",
+	[TARGET_LINK_PARKED] = "parked",
 	[TARGET_LINK_CLOSING] = "closing",
 	[TARGET_LINK_DYING] = "ending",
 	[TARGET_LINK_GONE] = "gone"
@@ -41,7 +43,7 @@ target_link_name(const struct target_link *link)
 bool
 target_link_takes(const struct target_link *link)
 {
-	return link->state < TARGET_LINK_CLOSING;
+	return link->state < TARGET_LINK_CLOSING && !link->ending;
 }
 
 /* ---- finding ---------------------------------------------------------- */
@@ -99,7 +101,7 @@ target_link_renew(struct target_link *link)
 	return link->session == NULL || link->secret == NULL ? -1 : 0;
 }
 
-static struct target_link *
+struct target_link *
 target_link_new(struct peer *peer)
 {
 	struct target_link *link = calloc(1, sizeof(*link));
@@ -171,7 +173,9 @@ target_link_submit(struct target_link *link, struct relay *relay)
 	relay->target = link;
 	list_append(&link->relays, &relay->link);
 	link->idle_since = 0;
-	if (target_start_ready(link)) {
+	if (link->state == TARGET_LINK_PARKED) {
+		target_relink_wake(link);
+	} else if (target_start_ready(link)) {
 		relay_begin(relay);
 	}
 }
@@ -191,6 +195,7 @@ fail_all(struct target_link *link, const struct error *error)
 static void
 die(struct target_link *link, const struct error *error)
 {
+	link->hub->sessions_changed = true;
 	fail_all(link, error);
 	/* An injection ends by itself: only then is its file's name known. */
 	if (link->state != TARGET_LINK_INJECTING ||
@@ -199,6 +204,45 @@ die(struct target_link *link, const struct error *error)
 	}
 	carrier_kill(&link->carrier);
 	link->state = TARGET_LINK_DYING;
+}
+
+/* It was never in the session that is over. */
+static bool
+unopened(const struct relay *relay)
+{
+	return relay->agent == NULL && relay->terminal == NULL &&
+	    !relay->done && !relay->answered;
+}
+
+void
+target_link_abandon(struct target_link *link, const struct error *error)
+{
+	struct list *l, *next, rest;
+	struct target_link *other;
+	struct relay *relay;
+	struct error why;
+
+	list_init(&rest);
+	for (l = link->relays.next; l != &link->relays; l = next) {
+		next = l->next;
+		if (unopened(LIST_OF(l, struct relay, link))) {
+			list_remove(l);
+			list_append(&rest, l);
+		}
+	}
+	die(link, error);
+	while (!list_empty(&rest)) {
+		relay = LIST_OF(rest.next, struct relay, link);
+		list_remove(&relay->link);
+		relay->target = NULL;
+		other = link->hub->stopping ? NULL :
+		    target_link_find(relay->peer, &why);
+		if (other != NULL) {
+			target_link_submit(other, relay);
+		} else {
+			relay_fail(relay, link->hub->stopping ? error : &why);
+		}
+	}
 }
 
 /* The way from DYING to GONE: child reaped, no file of ours left. */
@@ -253,18 +297,39 @@ lost(struct target_link *link)
 
 	carrier_blame(&link->carrier, target_link_name(link), &error);
 	target_link_log(link, LOG_WARNING, "link lost: ", &error);
-	die(link, &error);
+	/* What broke the session itself, another link does not mend. */
+	if (link->carrier.error.step == WIRE_STEP_LINK &&
+	    link->hub->options->linger_ms != 0) {
+		target_relink_lost(link, &error);
+	} else {
+		die(link, &error);
+	}
 }
 
-/*
- * Whether an unused link may be closed: where a later agent would be
- * trusted less than this one, it stays.
- */
+bool
+target_link_prized(const struct target_link *link)
+{
+	return (link->transport->traits & TRANSPORT_SHARED_UID) != 0 &&
+	    !link->new_agent;
+}
+
+/* For how long the core is to wait once its unused link is closed. */
+static uint32_t
+park_time(const struct target_link *link)
+{
+	uint32_t park_s = link->hub->options->park_s;
+
+	if (park_s != CONTROLLER_PARK_TRUST) {
+		return park_s;
+	}
+	return target_link_prized(link) ? WIRE_PARK_EVER : 0;
+}
+
+/* Whether an unused link may be closed, with its session or without. */
 static bool
 may_idle(const struct target_link *link)
 {
-	return (link->transport->traits & TRANSPORT_SHARED_UID) == 0 ||
-	    link->new_agent;
+	return park_time(link) != 0 || !target_link_prized(link);
 }
 
 bool
@@ -272,8 +337,24 @@ target_link_left(const struct target_link *link)
 {
 	const struct link *at = link->carrier.link;
 
-	return link->state == TARGET_LINK_UP && at != NULL &&
-	    (link_peer_busy(at) || link->left_at > link_pong_at(at));
+	if (link->state != TARGET_LINK_UP || at == NULL) {
+		return target_link_takes(link) && link->left;
+	}
+	return link_peer_busy(at) || link->left_at > link_pong_at(at);
+}
+
+static void
+park(struct target_link *link)
+{
+	uint32_t park_s = park_time(link);
+	uint64_t now = clock_now();
+
+	carrier_park(&link->carrier, park_s, now +
+	    TARGET_LINK_CLOSE_MS * (uint64_t)CLOCK_MS);
+	link->relink.until = park_s == WIRE_PARK_EVER ? CLOCK_NEVER :
+	    now + park_s * UINT64_C(1000) * CLOCK_MS;
+	link->parking = true;
+	link->state = TARGET_LINK_PARKED;
 }
 
 static void
@@ -299,6 +380,10 @@ look_idle(struct target_link *link, uint64_t now)
 		link->idle_since = 0;
 	} else if (idle == 1) {
 		log_write(LOG_NOTE, "%s: unused, closing", target_link_name(link));
+		if (park_time(link) != 0) {
+			park(link);
+			return;
+		}
 		error_set(&none, WIRE_STEP_SHUTDOWN, 0, "idle");
 		target_link_close(link, &none);
 	}
@@ -323,6 +408,18 @@ target_link_trim(struct target_link *link)
 void
 target_link_close(struct target_link *link, const struct error *error)
 {
+	if (link->state == TARGET_LINK_PARKED) {
+		/* Only over a link can it be told. */
+		target_relink_wake(link);
+	}
+	if (link->state == TARGET_LINK_RELINKING) {
+		fail_all(link, error);
+		link->relink.cause = *error;
+		link->relink.until = clock_now() +
+		    TARGET_LINK_LAST_MS * (uint64_t)CLOCK_MS;
+		link->ending = true;
+		return;
+	}
 	if (link->state != TARGET_LINK_UP) {
 		if (target_link_takes(link)) {
 			die(link, error);
@@ -332,6 +429,7 @@ target_link_close(struct target_link *link, const struct error *error)
 	fail_all(link, error);
 	carrier_close(&link->carrier, clock_now() +
 	    TARGET_LINK_CLOSE_MS * (uint64_t)CLOCK_MS);
+	link->hub->sessions_changed = true;
 	link->state = TARGET_LINK_CLOSING;
 }
 
@@ -381,6 +479,7 @@ target_link_interest(struct target_link *link, struct pollset *set)
 	if (link->state == TARGET_LINK_BLOCKED) {
 		pollset_wake(set, clock_now() + BLOCKED_TICK);
 	}
+	target_relink_interest(link, set);
 	if (link->state == TARGET_LINK_UP && link->idle_since != 0 &&
 	    ms != 0 && may_idle(link) && link->carrier.asked <=
 	    link->idle_since) {
@@ -398,10 +497,12 @@ target_link_run(struct target_link *link, const struct pollset *set)
 	if (link->state < TARGET_LINK_UP) {
 		target_start_run(link);
 	}
+	target_relink_run(link);
 	if (link->state == TARGET_LINK_UP) {
 		if (link->carrier.state != CARRIER_UP) {
 			lost(link);
 		} else {
+			link->left = target_link_left(link);
 			look_idle(link, clock_now());
 		}
 	}

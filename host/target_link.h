@@ -6,8 +6,10 @@
  * client's variables that select a target.  A link is found by an alias (the
  * target's name as one kind of client gives it), which is resolved once in
  * the link's life.  It starts with the first request, tries the agent in the
- * image, injects ours if that fails, and ends for good when it is lost: the
- * next request makes a new one, after the old child has been reaped.
+ * image and injects ours if that fails.  When its transport is lost it gets
+ * another one, with the same session; when that does not work it ends for
+ * good, and the next request makes a new one, after the old child has been
+ * reaped.
  */
 #ifndef TARGET_LINK_H
 #define TARGET_LINK_H
@@ -22,6 +24,7 @@
 #define TARGET_LINK_ALIASES 16u
 #define TARGET_LINK_LOG_LINES 100u	/* of an agent's, in a minute */
 #define TARGET_LINK_CLOSE_MS 2000u	/* from CLOSE to the kill */
+#define TARGET_LINK_LAST_MS 4000u	/* for a link only to say CLOSE */
 
 enum target_link_state {
 	TARGET_LINK_RESOLVING,
@@ -29,9 +32,32 @@ enum target_link_state {
 	TARGET_LINK_STARTING,	/* a child runs, no READY yet */
 	TARGET_LINK_INJECTING,
 	TARGET_LINK_UP,
+	TARGET_LINK_RELINKING,	/* the session goes on without a link */
+	TARGET_LINK_PARKED,	/* the same, until somebody wants one */
 	TARGET_LINK_CLOSING,	/* takes no request from here on */
 	TARGET_LINK_DYING,
 	TARGET_LINK_GONE
+};
+
+enum relink_phase {
+	RELINK_WAITING,		/* for next_at and the last child's end */
+	RELINK_INJECTING,
+	RELINK_DIALLING,	/* a stub is on its way to the core */
+	RELINK_LOOKING		/* what has become of the place? */
+};
+
+/* The way from one link of a session to the next. */
+struct relink {
+	enum relink_phase phase;
+	uint64_t since;			/* lost, and nothing moved since */
+	uint64_t lost_at, next_at, delay;
+	uint64_t progress;		/* session_progress() then */
+	uint64_t until;			/* PARKED: the core's end; ending:
+					 * of all attempts */
+	unsigned attempts;
+	uint64_t healed;		/* links after the first, in all */
+	bool unreachable;		/* nobody could say what became of it */
+	struct error cause, failure;	/* of the loss, of the last attempt */
 };
 
 struct target_link {
@@ -60,7 +86,13 @@ struct target_link {
 	bool removed;			/* it has done it */
 	uint64_t remove_by;
 	bool injected;
+	bool stays;			/* an agent cannot remove its file */
 	bool retreating;		/* from root to the image's user */
+	struct relink relink;
+	bool adopted;			/* its facts.id is to be found again */
+	bool parking;			/* the core has yet to agree */
+	bool ending;			/* a link only to say CLOSE */
+	bool left;			/* see target_link_left() */
 	bool new_agent;			/* for every result of its session */
 	bool used;			/* the record on disk says so */
 	uint64_t begun, idle_since;
@@ -88,6 +120,20 @@ bool target_link_left(const struct target_link *link);
 
 /* Give memory back if nothing moved since the last call; true: call again. */
 bool target_link_trim(struct target_link *link);
+
+/*
+ * A session that another controller can go on with: as LIVE, whose strings
+ * are borrowed but for env's, until target_link_undescribe(); then it is no
+ * longer ours.
+ */
+bool target_link_can_go(const struct target_link *link);
+void target_link_describe(struct target_link *link, struct wire_live *live,
+    uint8_t secret[SEAL_KEY]);
+void target_link_undescribe(struct wire_live *live);
+void target_link_let_go(struct target_link *link);
+/* Another controller's: 0, or -1 with *error. */
+int target_link_adopt(struct hub *hub, const struct wire_live *live,
+    struct error *error);
 
 /*
  * For STOP of one target: close the links that this client's target has, and

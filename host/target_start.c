@@ -99,15 +99,14 @@ target_start_check_removal(struct target_link *link)
 
 /* ---- bring-up --------------------------------------------------------- */
 
-static void
-start(struct target_link *link)
+void
+target_start_spec(struct target_link *link, struct carrier_spec *spec)
 {
 	const struct controller_options *options = link->hub->options;
 	const struct transport_facts *facts = &link->place.facts;
 	bool baked = facts->agent[0] == '\0';
-	uint8_t random[LINK_SESSION / 2];
-	struct error error;
-	struct carrier_spec spec = {
+
+	*spec = (struct carrier_spec){
 		.transport = link->transport, .place = &link->place,
 		.agent = baked ? transport_baked(&link->place) : facts->agent,
 		.hash = baked || (facts->flags & TRANSPORT_KEEP) != 0 ?
@@ -116,13 +115,24 @@ start(struct target_link *link)
 		.groups = facts->groups,
 		.keep_home = (facts->flags & TRANSPORT_HOME_SET) != 0,
 		.session = link->session, .secret = link->secret,
-		.number = link->number = 1, .id = link->session_id,
+		.number = link->number, .id = link->session_id,
 		.ping_ms = options->ping_ms, .dead_ms = options->dead_ms,
-		.hello_ms = options->hello_ms
+		.hello_ms = options->hello_ms,
+		.linger_ms = options->linger_ms
 	};
+}
 
+static void
+start(struct target_link *link)
+{
+	uint8_t random[LINK_SESSION / 2];
+	struct carrier_spec spec;
+	struct error error;
+
+	link->number = 1;
 	seal_random(random, sizeof(random));
 	seal_hex(random, sizeof(random), link->session_id);
+	target_start_spec(link, &spec);
 	if (carrier_start(&link->carrier, &spec, &error) < 0) {
 		target_link_give_up(link, &error);
 		return;
@@ -145,8 +155,8 @@ target_start_ready(const struct target_link *link)
 	    link->state == TARGET_LINK_INJECTING));
 }
 
-static void
-begin_all(struct target_link *link)
+void
+target_start_begin_all(struct target_link *link)
 {
 	struct list *l, *next;
 
@@ -170,6 +180,24 @@ twin(struct target_link *link)
 		}
 	}
 	return NULL;
+}
+
+/* One that may turn out to be it was handed over and is being looked up. */
+static bool
+adoption(const struct target_link *link)
+{
+	const struct list *l;
+
+	for (l = link->hub->links.next; l != &link->hub->links; l = l->next) {
+		const struct target_link *other = LIST_OF(l,
+		    const struct target_link, link);
+
+		if (other->adopted && other->transport == link->transport &&
+		    other->state == TARGET_LINK_RESOLVING) {
+			return true;
+		}
+	}
+	return false;
 }
 
 /* It turned out to be one that we have: its requests move over. */
@@ -205,12 +233,15 @@ locate(struct target_link *link)
 	struct target_link *other = twin(link);
 	struct error error;
 
-	if (other != NULL && target_link_takes(other) &&
-	    link->state == TARGET_LINK_RESOLVING) {
+	if (other != NULL && target_link_takes(other)) {
 		merge(link, other);
 		return;
 	}
-	if (other != NULL && other->state >= TARGET_LINK_CLOSING) {
+	if (other == NULL && adoption(link)) {
+		link->state = TARGET_LINK_BLOCKED;
+		return;
+	}
+	if (other != NULL) {
 		link->state = TARGET_LINK_BLOCKED;
 		if (clock_now() - link->begun > BLOCKED_MAX) {
 			error_set(&error, WIRE_STEP_START, 0, "%s: the last "
@@ -228,8 +259,32 @@ locate(struct target_link *link)
 		start(link);
 	}
 	if (target_start_ready(link)) {
-		begin_all(link);
+		target_start_begin_all(link);
 	}
+}
+
+/* The place of a session that another controller had. */
+static void
+found_again(struct target_link *link, const char *id)
+{
+	struct error error;
+
+	link->adopted = false;
+	link->hub->sessions_changed = true;
+	if (strcmp(id, link->place.facts.id) != 0) {
+		error_set(&error, WIRE_STEP_SANDBOX, 0, "%s: it is another "
+		    "by now", target_link_name(link));
+		target_link_log(link, LOG_ERROR, "", &error);
+		target_link_abandon(link, &error);
+		return;
+	}
+	if (link->relink.until != 0) {
+		link->state = TARGET_LINK_PARKED;
+		return;
+	}
+	error_set(&error, WIRE_STEP_LINK, 0, "%s: another controller had it",
+	    target_link_name(link));
+	target_relink_lost(link, &error);
 }
 
 static void
@@ -237,12 +292,18 @@ resolved(struct target_link *link)
 {
 	struct transport_facts *facts = &link->place.facts;
 	bool shared = (link->transport->traits & TRANSPORT_SHARED_UID) != 0;
+	char id[TRANSPORT_ID_MAX];
 
+	memcpy(id, facts->id, sizeof(id));
 	*facts = link->starter.answer.facts;
 	if (link->transport->learn != NULL) {
 		link->transport->learn(facts);
 	}
 	identify(link);
+	if (link->adopted) {
+		found_again(link, id);
+		return;
+	}
 	link->place.as_image =
 	    (link->transport->traits & TRANSPORT_ROOT) == 0 ||
 	    (facts->flags & TRANSPORT_FORCE_IMAGE) != 0;
@@ -312,16 +373,18 @@ up(struct target_link *link)
 		return;
 	}
 	link->state = TARGET_LINK_UP;
+	link->hub->sessions_changed = true;
 	log_write(LOG_NOTE, "%s: up after %llu ms, uid %u, %s%s%s", target_link_name(link),
 	    (unsigned long long)((c->up_at - link->begun) / CLOCK_MS),
 	    (unsigned)c->ready.uid, link->injected ? "agent injected as " :
 	    "agent ", link->place.facts.agent[0] != '\0' ?
 	    link->place.facts.agent : transport_baked(&link->place),
 	    link->new_agent ? ", new-agent" : "");
-	if (c->ready.unlinked == WIRE_UNLINK_FAILED) {
+	link->stays = c->ready.unlinked == WIRE_UNLINK_FAILED;
+	if (link->stays) {
 		target_start_remove(link);
 	}
-	begin_all(link);	/* those that only wait for the link */
+	target_start_begin_all(link);	/* those that only wait for the link */
 }
 
 /* No agent answered: put ours there, once, or say why that is no help. */

@@ -134,6 +134,13 @@ struct transport {
 	/* Likewise: put our agent there, fill facts.agent and .hash. */
 	int (*inject)(struct transport_place *place, uint64_t deadline,
 	    struct error *error);
+	/*
+	 * Likewise, after a link was lost: 0 if the place that facts.id names
+	 * is still there, as far as can be told, or -1 with *error: step
+	 * SANDBOX if it is not, UNREACHABLE if nobody can say.  NULL: it is.
+	 */
+	int (*look)(struct transport_place *place, uint64_t deadline,
+	    struct error *error);
 	/* argv that runs words (the agent's) over the link's descriptors. */
 	void (*link)(const struct transport_place *place, struct argv *argv);
 	/*

@@ -15,6 +15,7 @@
 #include "transport_docker.h"
 
 #define TAR_BLOCK 512u
+#define STATUS_MAX 32
 
 int
 transport_docker_run(struct transport_place *place, struct runcmd *cmd,
@@ -64,16 +65,17 @@ refused(const struct transport_place *place, const struct runcmd *cmd,
 }
 
 static int
-parse(struct transport_place *place, char *text, struct error *error)
+parse(struct transport_place *place, char *text, char status[STATUS_MAX],
+    struct error *error)
 {
 	struct transport_facts *facts = &place->facts;
-	char status[32], home[32];
+	char home[32];
 	size_t len;
 
 	if (!line(&text, facts->id, sizeof(facts->id)) ||
 	    facts->id[0] == '\0' ||
 	    facts->id[strspn(facts->id, "0123456789abcdef")] != '\0' ||
-	    !line(&text, status, sizeof(status)) ||
+	    !line(&text, status, STATUS_MAX) ||
 	    !line(&text, facts->image, sizeof(facts->image)) ||
 	    !line(&text, facts->user, sizeof(facts->user)) ||
 	    !line(&text, home, sizeof(home)) ||
@@ -106,14 +108,16 @@ parse(struct transport_place *place, char *text, struct error *error)
 	return 0;
 }
 
-int
-transport_docker_resolve(struct transport_place *place, uint64_t deadline,
-    struct error *error)
+/* What inspect says; status: Docker's word for its state, or empty. */
+static int
+inspect(struct transport_place *place, uint64_t deadline,
+    char status[STATUS_MAX], struct error *error)
 {
 	struct runcmd *cmd;
 	struct argv argv;
 	int rc = -1;
 
+	status[0] = '\0';
 	if (transport_agent_user(place, error) < 0 ||
 	    transport_program(place, PROGRAM, CURE, error) < 0) {
 		return -1;
@@ -139,10 +143,41 @@ transport_docker_resolve(struct transport_place *place, uint64_t deadline,
 		if (cmd->status != 0) {
 			refused(place, cmd, error);
 		} else {
-			rc = parse(place, cmd->out, error);
+			rc = parse(place, cmd->out, status, error);
 		}
 	}
 	free(cmd);
+	return rc;
+}
+
+int
+transport_docker_resolve(struct transport_place *place, uint64_t deadline,
+    struct error *error)
+{
+	char status[STATUS_MAX];
+
+	return inspect(place, deadline, status, error);
+}
+
+/* Its processes live as long as it runs or is paused under this id. */
+static int
+look(struct transport_place *place, uint64_t deadline, struct error *error)
+{
+	char status[STATUS_MAX], id[TRANSPORT_ID_MAX];
+	int rc;
+
+	memcpy(id, place->facts.id, sizeof(id));
+	rc = inspect(place, deadline, status, error);
+	if (status[0] != '\0' && strcmp(id, place->facts.id) != 0) {
+		error_set(error, WIRE_STEP_SANDBOX, 0, "docker:%s is another "
+		    "container by now", place->target.name);
+		return -1;
+	}
+	if (rc < 0) {
+		error->step = error->step == WIRE_STEP_TARGET ||
+		    (status[0] != '\0' && strcmp(status, "paused") != 0) ?
+		    WIRE_STEP_SANDBOX : WIRE_STEP_UNREACHABLE;
+	}
 	return rc;
 }
 
@@ -315,6 +350,7 @@ const struct transport transport_docker = {
 	.traits = TRANSPORT_SHARED_UID | TRANSPORT_BAKES | TRANSPORT_ROOT,
 	.resolve = transport_docker_resolve,
 	.inject = inject,
+	.look = look,
 	.link = link_words,
 	.remove = remove_words,
 	.life = &transport_docker_life,

@@ -20,6 +20,7 @@
 #define CLEAN_MS 5000u			/* to remove what did not arrive whole */
 #define KNOWN 8			/* programs whose flags are remembered */
 #define NO_LOGIN "--no-login-shell"
+#define USAGE 2				/* its status for words it does not know */
 
 /* What --help of a program said, as long as the program stays the same. */
 static struct known {
@@ -207,6 +208,58 @@ resolve(struct transport_place *place, uint64_t deadline,
 		    "this openshell has no " NO_LOGIN ": login files run "
 		    "before the agent and can print into the link or end it");
 	}
+	return rc;
+}
+
+/* ---- look --------------------------------------------------------------- */
+
+/* Whether one of the text's lines is the name. */
+static bool
+names(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+	const char *at;
+
+	for (at = strstr(text, name); at != NULL; at = strstr(at + 1, name)) {
+		if ((at == text || at[-1] == '\n') &&
+		    (at[len] == '\0' || at[len] == '\n' || at[len] == '\r')) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static int
+look(struct transport_place *place, uint64_t deadline, struct error *error)
+{
+	struct runcmd *cmd = calloc(1, sizeof(*cmd));
+	struct argv argv;
+	int rc = -1;
+
+	error_set(error, WIRE_STEP_UNREACHABLE, errno, PROGRAM);
+	if (cmd == NULL) {
+		return -1;
+	}
+	argv_init(&argv);
+	argv_add(&argv, PROGRAM);
+	argv_add(&argv, "sandbox");
+	argv_add(&argv, "list");
+	argv_add(&argv, "--names");
+	if (transport_openshell_run(place, cmd, &argv, deadline, error) < 0) {
+		error->step = WIRE_STEP_UNREACHABLE;
+	} else if (cmd->status == USAGE) {
+		rc = 0;			/* this CLI cannot tell */
+	} else if (cmd->status != 0) {
+		error_set(error, WIRE_STEP_UNREACHABLE, 0, "openshell:%s: "
+		    "`openshell sandbox list` failed", place->target.name);
+		runcmd_blame(cmd, error);
+	} else if (!names(cmd->out, place->target.name)) {
+		error_set(error, WIRE_STEP_SANDBOX, 0, "openshell:%s: there "
+		    "is no such sandbox any more", place->target.name);
+	} else {
+		rc = 0;
+	}
+	free(cmd);
 	return rc;
 }
 
@@ -420,6 +473,7 @@ const struct transport transport_openshell = {
 	    TRANSPORT_LOGIN,
 	.resolve = resolve,
 	.inject = inject,
+	.look = look,
 	.link = link_words,
 	.remove = remove_words,
 	.learn = learn,

@@ -190,7 +190,14 @@ static const struct {
 	[WIRE_STEP_SYMLINK] = { "symlink", "cannot make the link %s" },
 	[WIRE_STEP_PARTIAL] = { "partial", "cannot go on with the partial "
 	    "file %s" },
-	[WIRE_STEP_VERIFY] = { "verify", "cannot verify %s" }
+	[WIRE_STEP_VERIFY] = { "verify", "cannot verify %s" },
+	[WIRE_STEP_AGENT] = { "agent", "agent gone, outcome unknown: %s" },
+	[WIRE_STEP_SANDBOX] = { "sandbox", "sandbox gone, outcome unknown: "
+	    "%s" },
+	[WIRE_STEP_UNREACHABLE] = { "unreachable", "target unreachable, "
+	    "outcome unknown: %s" },
+	[WIRE_STEP_LINGER] = { "linger", "link lost for too long, outcome "
+	    "unknown: %s" }
 };
 
 /* What to try, by step and errno (0: whatever it is). */
@@ -214,6 +221,14 @@ static const struct {
 	{ WIRE_STEP_WRITE, 122, "free space there, or raise the quota" },
 	{ WIRE_STEP_LINK, 0, "what it did is not known; the next command "
 	    "uses a new link" },
+	{ WIRE_STEP_AGENT, 0, "what it did is not known; the next command "
+	    "starts a new agent" },
+	{ WIRE_STEP_SANDBOX, 0, "what it did is not known; treat the sandbox "
+	    "as lost" },
+	{ WIRE_STEP_UNREACHABLE, 0, "its jobs have been ended by now; is the "
+	    "gateway, or the daemon, running?" },
+	{ WIRE_STEP_LINGER, 0, "its jobs have been ended by now; `sandmux "
+	    "serve --linger` sets how long they wait" },
 	{ WIRE_STEP_SWITCH, 0, "leave -u out to run as the target's own user, "
 	    "or give the container the capability" },
 	{ WIRE_STEP_JOB, 3, "`sandmux ps` shows the jobs" },

@@ -71,7 +71,8 @@ class Sandmux:
         self.env["SANDMUX_DIR"] = self.dir
         self.env["XDG_STATE_HOME"] = self.dir + ".state"
         # If the tests are killed, what they started ends by itself.
-        self.env["SANDMUX_SERVE_ARGS"] = "--idle 120 --idle-exit 60"
+        self.env["SANDMUX_SERVE_ARGS"] = ("--idle 120 --idle-exit 60 "
+                                          "--linger 5")
 
     def __call__(self, *args, stdin=b"", env=None, **kw):
         """Run it to its end; bytes in and out."""

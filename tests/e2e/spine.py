@@ -195,7 +195,8 @@ class Host:
     def session(self, target):
         """The session's name, from the argv of the transport's process."""
         argv = processes()[self.link(target)["pid"]][1]
-        return argv[argv.index(b"start") + 3]
+        word = b"start" if b"start" in argv else b"attach"
+        return argv[argv.index(word) + 3]
 
     def controllers(self):
         word = str(self.dir).encode()

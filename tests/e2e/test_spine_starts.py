@@ -188,7 +188,7 @@ def test_a_container_that_dies_under_the_link(host):  # noqa: F811
     subprocess.run(["docker", "kill", box.box], check=True,
                    capture_output=True)
     assert client.wait(LIMIT) == 125
-    assert b"link lost, outcome unknown" in client.stderr.read()
+    assert b"sandbox gone, outcome unknown" in client.stderr.read()
     fails(host, box, "exited")
 
 

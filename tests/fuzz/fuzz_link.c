@@ -103,6 +103,7 @@ struct end {
 struct world {
 	struct end host, agent;
 	uint32_t number;
+	uint32_t newest;		/* of the agent's, committed */
 	bool tight;			/* small socket buffers */
 };
 
@@ -206,7 +207,8 @@ new_link(struct world *w, unsigned how)
 	struct link_config host = { .session = w->host.app.session,
 	    .secret = w->host.secret, .hands_over = (how & 2) != 0 };
 	struct link_config agent = { .session = w->agent.app.session,
-	    .secret = w->agent.secret, .hands_over = (how & 4) != 0 };
+	    .secret = w->agent.secret, .hands_over = (how & 4) != 0,
+	    .committed = &w->newest };
 
 	set_aside(&w->host, how & 1);
 	set_aside(&w->agent, how & 1);
@@ -254,6 +256,17 @@ check_link(const struct end *e)
 	(void)link_pong_at(l);
 	(void)link_peer_busy(l);
 	(void)link_session_closed(l);
+	/* What the session is owed is decided once, by what was sealed. */
+	if (link_state(l) >= LINK_CLOSED && link_error(l)->step ==
+	    WIRE_STEP_PROTOCOL) {
+		CHECK(link_stay(l) == 0);
+	}
+	CHECK(!link_committed(l) || (l->role == SEAL_CORE &&
+	    l->terms.number <= *l->committed));
+	/* A number commits once, and a later link has a higher one. */
+	CHECK(!link_committed(l) || e->old == NULL ||
+	    !link_committed(e->old) ||
+	    l->terms.number > e->old->terms.number);
 }
 
 static void
@@ -405,7 +418,7 @@ liar(struct world *w, struct input *in)
 		memcpy(plain + WIRE_NUMBER, bytes, len);
 	}
 	CHECK(secret != NULL && seal != NULL);
-	if (w->host.link != NULL && w->number == 1) {
+	if (w->host.link != NULL && w->host.link->terms.number == 1) {
 		link_format_hello(&w->host.link->terms, seal_public(seal),
 		    preamble);
 		link_bind(w->host.link, &b);
@@ -542,7 +555,7 @@ step(struct world *w, struct input *in)
 		return;
 	case 10:
 		if (from->link != NULL) {
-			link_close(from->link, (op & 32) != 0);
+			link_close(from->link, (op & 32) != 0, op);
 		}
 		return;
 	case 11:
@@ -561,6 +574,9 @@ step(struct world *w, struct input *in)
 		}
 		return;
 	case 14:
+		if (op >> 5 == 7 && w->number > 1) {
+			w->number--;	/* the next link is no newer */
+		}
 		other(from, in, op >> 5);
 		return;
 	default:

@@ -16,7 +16,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import sealed  # noqa: E402
-from sealed import (ACK, CLOSE, EXEC, LOG, OPEN, PING, READY,  # noqa: E402
+from sealed import (ACK, EXEC, LOG, OPEN, PING, READY,  # noqa: E402
                     Agent, credit_frame, data_frame, eof_frame,
                     result_frame, resume_frame)
 
@@ -373,12 +373,12 @@ def list_lies(a, request):
 
 
 def closes_session(a, request):
-    a.frame(bytes([CLOSE, 1]))
+    a.frame(sealed.close_frame(1))
     sleep()
 
 
 def closes_link(a, request):
-    a.frame(bytes([CLOSE, 0]))
+    a.frame(sealed.close_frame(0, 7))
     sleep()
 
 
@@ -446,7 +446,7 @@ def answers_nonsense(a):
 
 def answers_as_controller(a):
     """Failures that only a controller may report: link, start, target, ..."""
-    steps = [12, 13, 14, 16, 17]
+    steps = [12, 13, 14, 16, 17, 34, 35, 36, 37]
     serve(a, lambda request, kind: a.frame(result_frame(
         request, outcome=4, step=steps[request % len(steps)],
         text=b"run it again")))

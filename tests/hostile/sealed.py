@@ -124,8 +124,13 @@ def pong_frame(ping, busy=0):
     return bytes([PONG]) + ping[1:9] + bytes([busy])
 
 
-def resume_frame(next_number=0, ping_ms=0, dead_ms=0):
-    return struct.pack(">BQII", RESUME, next_number, ping_ms, dead_ms)
+def resume_frame(next_number=0, ping_ms=0, dead_ms=0, linger_ms=0):
+    return struct.pack(">BQIII", RESUME, next_number, ping_ms, dead_ms,
+                       linger_ms)
+
+
+def close_frame(session, park_s=0):
+    return struct.pack(">BBI", CLOSE, session, park_s)
 
 
 # ---- keys and records --------------------------------------------------
@@ -215,6 +220,7 @@ class End:
         self.next = self.expected = 0
         self.sealer = self.opener = None
         self.last = b""         # the last record sent
+        self.sent = {}          # session frames by number
 
     def raw(self, data):
         view = memoryview(data)
@@ -233,6 +239,7 @@ class End:
     def record(self, frame, number=None, **how):
         if number is None and frame[0] >= OPEN:
             number, self.next = self.next, self.next + 1
+            self.sent[number] = frame
         self.last = self.sealer.seal(struct.pack(">Q", number or 0) + frame,
                                      **how)
         return self.last
@@ -325,9 +332,27 @@ class Host(End):
         self.sealer = Sealer(self.keys.send_key)
         return noise
 
-    def begin(self, ping_ms=5000, dead_ms=20000):
+    def begin(self, ping_ms=5000, dead_ms=20000, linger_ms=0):
+        """RESUME; on a later link from where the one before has come."""
         self.raw(self.sealer.header + self.record(
-            resume_frame(0, ping_ms, dead_ms)))
+            resume_frame(self.expected, ping_ms, dead_ms, linger_ms)))
+
+    def go_on(self, last):
+        """The session that link `last` had: its numbers, its frames."""
+        self.next, self.expected = last.next, last.expected
+        self.sent = last.sent
+
+    def resume(self, last, **times):
+        """Take the session over from link `last`, after meet()."""
+        self.go_on(last)
+        self.begin(**{"linger_ms": 60000, **times})
+        self.again(self.wanted(RESUME))
+
+    def again(self, answer):
+        """Send again what the core's RESUME says is missing."""
+        for number in range(struct.unpack_from(">Q", answer, 1)[0],
+                            self.next):
+            self.frame(self.sent[number], number)
 
     def request(self, request, kind, body, out=1 << 40, err=1 << 40):
         self.frame(open_frame(request, kind, len(body), out, err))

@@ -51,7 +51,8 @@ class Controller:
         }
         self.process = subprocess.Popen(
             [program, "serve", "--ping", str(PING), "--dead", str(DEAD),
-             "--hello", "2500", "--log-level", "debug"], env=self.env,
+             "--hello", "2500", "--log-level", "debug", "--linger", "0"],
+            env=self.env,
             stdout=subprocess.DEVNULL,
             stderr=open(directory / "stderr", "wb"))
         assert wait_for((directory / "run" / "socket").exists)

@@ -179,13 +179,14 @@ def test_only_a_job_on_a_terminal_gets_one(agent, attach, flags):
     assert one.process.wait(10) == 0
 
 
-def test_resume_is_refused_there(agent, attach):
+def test_what_the_resume_of_link_1_said_is_refused_there(agent, attach):
+    """A position that the store has left: no session goes on from it."""
     one = attach()
     one.host.meet()
     one.host.raw(one.host.sealer.header + one.host.record(
         sealed.resume_frame(0)))
     assert one.process.wait(10) == 1
-    works(agent, 2)
+    assert agent.process.wait(10) == 0
 
 
 def test_nothing_may_follow_the_hosts_record(agent, attach):
@@ -293,8 +294,10 @@ def try_once(agent, kind, rng):
 
 def test_ten_thousand_strangers(agent):
     rng = random.Random(1)
-    job = [p for p in agent.job(2) if b"300" in
-           open(f"/proc/{p}/cmdline", "rb").read().split(b"\0")]
+    agent.job(2)
+    job = wait_for(lambda: [
+        p for p in agent.sleepers(1) if b"300" in
+        open(f"/proc/{p}/cmdline", "rb").read().split(b"\0")])
     assert job
     before = settled(agent)
     for i in range(10000):
@@ -309,19 +312,21 @@ def test_ten_thousand_strangers(agent):
     works(agent, 100)
 
 
-def test_four_at_a_time_for_ten_seconds(agent, attach):
-    """Who takes all places up holds others back, and not for ever."""
+def test_four_at_a_time_for_a_second(agent, attach):
+    """Who takes all places up holds others back, and not for long."""
     before = settled(agent)
+    start = time.monotonic()
     silent = [connect(agent) for _ in range(4)]
     assert wait_for(lambda: files(agent) == before + 4)
     one = attach()
     works(agent, 2)
-    assert not select.select([one.master], [], [], 1)[0]
-    start = time.monotonic()
     one.host.meet(timeout=20)
-    assert time.monotonic() - start < 15
+    assert 1 <= time.monotonic() - start < 9
     assert one.hand_over() == 0
-    assert all(closed(s) for s in silent)
+    # The oldest made room; the others have their ten seconds.
+    assert closed(silent[0])
+    assert not select.select(silent[1:], [], [], 1)[0]
+    assert all(closed(s, 12) for s in silent[1:])
     for s in silent:
         s.close()
 

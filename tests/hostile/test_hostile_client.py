@@ -182,7 +182,7 @@ ENDS = {
     "RESULT": [sealed.result_frame(1)],
     "LOG": [b"\x18\1" + f(b"x")],
     "ACK": [b"\x03" + bytes(8)],
-    "CLOSE": [b"\x06\1"],
+    "CLOSE": [b"\x06\1\0\0\0\0"],
     "a body as a frame": [exec_body(["true"])],
     "id zero": [open_frame(0, EXEC, 10)],
     "ids fall": [open_frame(5, EXEC, 10), open_frame(4, EXEC, 10)],

@@ -207,8 +207,8 @@ ENDS = {
     "wrong total": wrong_total,
     "after the end": after_end,
     "too many requests": many_opens,
-    "CLOSE": lambda h: h.frame(bytes([sealed.CLOSE, 1])),
-    "CLOSE of the link": lambda h: h.frame(bytes([sealed.CLOSE, 0])),
+    "CLOSE": lambda h: h.frame(sealed.close_frame(1)),
+    "CLOSE of the link": lambda h: h.frame(sealed.close_frame(0)),
     "half a record, then the end": lambda h: (
         h.raw(h.record(struct.pack(">BQ", sealed.PING, 7))[:17]),
         os.close(os.dup(h.fd_out))),

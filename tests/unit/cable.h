@@ -286,6 +286,8 @@ struct world {
 	struct cable *host_cable, *cables[WORLD_LINKS];
 	unsigned links;			/* of the agent's side, in all */
 	unsigned committed;		/* index + 1, 0: none yet */
+	uint32_t newest;		/* the core's: see link_config */
+	uint32_t linger_ms;
 	bool keep_old;			/* the core is slow to drop it */
 	bool still;			/* time does not pass */
 	uint64_t moved, deadline;
@@ -356,7 +358,8 @@ static inline struct cable *
 world_dial(struct world *w, int *agent)
 {
 	struct link_config config = { .session = w->rig->opener,
-	    .secret = w->hs, .ping_ms = w->ping_ms, .dead_ms = w->dead_ms };
+	    .secret = w->hs, .ping_ms = w->ping_ms, .dead_ms = w->dead_ms,
+	    .linger_ms = w->linger_ms };
 	struct cable *c;
 	int fd;
 
@@ -379,7 +382,8 @@ static inline struct link *
 world_answer(struct world *w, int fd)
 {
 	struct link_config config = { .session = w->rig->server,
-	    .secret = w->cs, .in = fd, .out = fd, .unlinked = 1 };
+	    .secret = w->cs, .in = fd, .out = fd, .unlinked = 1,
+	    .committed = &w->newest };
 	struct link *link;
 
 	world_words(&w->terms, &config.terms);

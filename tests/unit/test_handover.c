@@ -26,7 +26,8 @@ pair_new(bool host, bool agent)
 	struct link_config ours = { .session = p.world->rig->opener,
 	    .secret = p.world->hs, .hands_over = host };
 	struct link_config theirs = { .session = p.world->rig->server,
-	    .secret = p.world->cs, .hands_over = agent };
+	    .secret = p.world->cs, .hands_over = agent,
+	    .committed = &p.world->newest };
 	unsigned i;
 	int fds[2];
 
@@ -124,18 +125,32 @@ test_not_given_up(void **state)
 static void
 test_neither_for_the_other(void **state)
 {
-	struct pair p = pair_new(false, true);
+	struct pair p = pair_new(true, false);
 
 	(void)state;
 	pump(&p);
 	assert_int_equal(link_state(p.agent), LINK_FAILED);
 	assert_int_equal(link_error(p.agent)->step, WIRE_STEP_PROTOCOL);
 	pair_free(&p);
-	p = pair_new(true, false);
+}
+
+/* The same attempt may as well take the session over. */
+static void
+test_or_the_session(void **state)
+{
+	struct pair p = pair_new(false, true);
+
+	(void)state;
 	pump(&p);
-	assert_int_equal(link_state(p.agent), LINK_FAILED);
-	assert_int_equal(link_error(p.agent)->step, WIRE_STEP_PROTOCOL);
-	pair_free(&p);
+	assert_int_equal(link_state(p.agent), LINK_UP);
+	assert_int_equal(link_state(p.host), LINK_UP);
+	assert_true(link_committed(p.agent));
+	assert_int_equal(p.world->newest, 7);
+	assert_int_not_equal(session_attachment(p.world->rig->server),
+	    p.attachment);
+	link_free(p.host);
+	link_free(p.agent);
+	world_free(p.world);
 }
 
 /* The host must not type before it has the answer. */
@@ -198,6 +213,7 @@ main(void)
 		cmocka_unit_test(test_handed_over),
 		cmocka_unit_test(test_not_given_up),
 		cmocka_unit_test(test_neither_for_the_other),
+		cmocka_unit_test(test_or_the_session),
 		cmocka_unit_test(test_more_than_a_terminal),
 		cmocka_unit_test(test_not_in_time),
 		cmocka_unit_test(test_changed_answer),

@@ -1048,7 +1048,7 @@ closing(bool session)
 
 	world_up(w);
 	w->keep_old = true;
-	link_close(w->host, session);
+	link_close(w->host, session, 7);
 	assert_false(link_drained(w->host));
 	for (i = 0; i < 3; i++) {
 		world_step(w);
@@ -1076,7 +1076,7 @@ test_close_too_early(void **state)
 	struct pollset set = { 0 };
 
 	(void)state;
-	link_close(w->host, true);
+	link_close(w->host, true, 0);
 	pollset_clear(&set);
 	link_interest(w->host, &set);
 	assert_int_equal(set.count, 1);

@@ -322,7 +322,8 @@ failed_attempt(bool resume)
 {
 	struct rig_plan plan = large_plan();
 	struct world *w = world_new(3);
-	struct link_config config = { .session = w->rig->server };
+	struct link_config config = { .session = w->rig->server,
+	    .committed = &w->newest };
 	uint8_t noise[200];
 	int fds[2];
 	unsigned i;
@@ -364,6 +365,274 @@ test_failed_attempt(void **state)
 	failed_attempt(true);
 }
 
+/* ---- which number commits ------------------------------------------------ */
+
+/* The agent's half of a link whose host is the world's, with this number. */
+static struct link *
+answer_late(struct world *w, int fd, uint32_t number)
+{
+	struct link_config config = { .session = w->rig->server,
+	    .secret = w->cs, .in = fd, .out = fd, .committed = &w->newest };
+	struct link *link;
+
+	world_words(&w->terms, &config.terms);
+	config.terms.number = number;
+	link = link_new_agent(&config);
+	assert_non_null(link);
+	return link;
+}
+
+/* A host of its own for that link: what an attempt that was given up was. */
+static struct link *
+dial_late(struct world *w, uint32_t number, int *fd)
+{
+	struct link_config config = { .session = w->rig->opener,
+	    .secret = w->hs, .terms = w->terms };
+	struct link *link;
+	int fds[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK |
+	    SOCK_CLOEXEC, 0, fds), 0);
+	config.terms.number = number;
+	assert_int_equal(link_prepare(&config), 0);
+	w->terms = config.terms;
+	config.in = config.out = fds[0];
+	link = link_new_host(&config);
+	assert_non_null(link);
+	*fd = fds[1];
+	return link;
+}
+
+/* Its RESUME opens after a later link's did: nothing comes of it. */
+static void
+test_an_older_number(void **state)
+{
+	struct rig_plan plan = large_plan();
+	uint32_t number;
+
+	(void)state;
+	for (number = 2; number <= 5; number++) {
+		struct world *w = world_new(number);
+		struct link *host, *agent;
+		uint64_t attachment;
+		unsigned i;
+		int fd;
+
+		for (i = 1; i <= 4; i++) {
+			world_connect(w);
+			world_up(w);
+			if (i < 4) {
+				world_hang_up(w);
+			}
+		}
+		assert_int_equal(w->newest, 4);
+		ask(w, &plan);
+		attachment = session_attachment(w->rig->server);
+		host = dial_late(w, number, &fd);
+		agent = answer_late(w, fd, number);
+		for (i = 0; i < 10; i++) {
+			world_run_link(w, host);
+			world_run_link(w, agent);
+		}
+		if (number > 4) {
+			/* The newest may; this host is the attempt's. */
+			assert_int_equal(w->newest, number);
+			assert_true(link_committed(agent));
+			assert_int_equal(link_state(agent), LINK_UP);
+		} else {
+			assert_int_equal(w->newest, 4);
+			assert_false(link_committed(agent));
+			assert_int_equal(link_state(agent), LINK_FAILED);
+			assert_int_equal(link_error(agent)->step,
+			    WIRE_STEP_LINK);
+			assert_int_equal(session_attachment(w->rig->server),
+			    attachment);
+			world_finish(w);
+			verify(w);
+		}
+		link_free(host);
+		link_free(agent);
+		world_free(w);
+	}
+}
+
+/* ---- how long the core waits --------------------------------------------- */
+
+static uint64_t
+stay_after(void (*end)(struct world *w, struct cable *c))
+{
+	struct world *w = world_new(7);
+	struct cable *c;
+	unsigned i;
+	uint64_t stay;
+
+	w->linger_ms = 4000;
+	w->keep_old = true;
+	c = world_connect(w);
+	world_up(w);
+	end(w, c);
+	for (i = 0; i < 20; i++) {
+		if (w->host != NULL) {
+			world_run_link(w, w->host);
+		}
+		world_run_link(w, w->agents[0]);
+		cable_step(c);
+	}
+	assert_true(link_state(w->agents[0]) >= LINK_CLOSED);
+	assert_int_equal(session_attachment(w->rig->server), 0);
+	stay = link_stay(w->agents[0]);
+	if (w->host != NULL && stay != 0 && stay != 4000u * CLOCK_MS) {
+		/* It has said so before it let go. */
+		assert_int_equal(link_error(w->host)->step,
+		    WIRE_STEP_SHUTDOWN);
+		assert_false(link_session_closed(w->host));
+	}
+	world_free(w);
+	return stay;
+}
+
+static void
+end_by_cut(struct world *w, struct cable *c)
+{
+	(void)w;
+	cable_cut(c);
+}
+
+static void
+end_by_silence(struct world *w, struct cable *c)
+{
+	(void)c;
+	c->blocked[0] = c->blocked[1] = true;
+	for (unsigned i = 0; i < 8; i++) {
+		cable_now += LINK_PING_MS * (uint64_t)CLOCK_MS;
+		world_run_link(w, w->agents[0]);
+	}
+	world_hang_up(w);
+}
+
+static void
+end_by_garbage(struct world *w, struct cable *c)
+{
+	(void)w;
+	cable_out(&c->dir[TO_AGENT], "xxxxxxxx", 8);
+}
+
+static void
+end_by_protocol(struct world *w, struct cable *c)
+{
+	struct wire msg = { .type = WIRE_ACK, .u.ack.next = 1000 };
+
+	(void)c;
+	link_seal_message(w->host, &msg);
+}
+
+static void
+end_by_close(struct world *w, struct cable *c)
+{
+	(void)c;
+	link_close(w->host, true, 9);
+}
+
+static void
+end_by_park(struct world *w, struct cable *c)
+{
+	(void)c;
+	link_close(w->host, false, 9);
+}
+
+static void
+end_by_park_ever(struct world *w, struct cable *c)
+{
+	(void)c;
+	link_close(w->host, false, WIRE_PARK_EVER);
+}
+
+static void
+test_how_long_it_waits(void **state)
+{
+	const uint64_t linger = 4000u * CLOCK_MS;
+
+	(void)state;
+	assert_int_equal(stay_after(end_by_cut), linger);
+	assert_int_equal(stay_after(end_by_silence), linger);
+	assert_int_equal(stay_after(end_by_garbage), linger);
+	assert_int_equal(stay_after(end_by_protocol), 0);
+	assert_int_equal(stay_after(end_by_close), 0);
+	assert_int_equal(stay_after(end_by_park), 9000u * CLOCK_MS);
+	assert_int_equal(stay_after(end_by_park_ever), CLOCK_NEVER);
+}
+
+/* ---- a day --------------------------------------------------------------- */
+
+#define HOUR (3600u * UINT64_C(1000) * CLOCK_MS)
+
+static bool
+quiet(const struct world *w)
+{
+	struct session_figures a, b;
+
+	session_figures(w->rig->opener, &a);
+	session_figures(w->rig->server, &b);
+	return a.stored_big + a.stored_small + b.stored_big +
+	    b.stored_small + a.in_flight + b.in_flight == 0 &&
+	    w->rig->server->config.budget->chunks.used == 0 &&
+	    w->rig->opener->config.budget->chunks.used == 0;
+}
+
+/* Idle, with a command and a short cut now and then: no drift, no growth. */
+static void
+test_a_day(void **state)
+{
+	struct rig_plan plan = small_plan();
+	struct world *w = world_new(8);
+	uint64_t start = cable_now, most = 0, cut_at = start + HOUR / 3;
+	unsigned long steps[24] = { 0 };
+	unsigned hour, i;
+
+	(void)state;
+	world_connect(w);
+	world_up(w);
+	while ((hour = (unsigned)((cable_now - start) / HOUR)) < 24) {
+		world_step(w);
+		steps[hour]++;
+		assert_false(world_lost(w));
+		if (cable_now - w->host->heard > most) {
+			most = cable_now - w->host->heard;
+		}
+		if (cable_now < cut_at) {
+			continue;
+		}
+		cut_at += HOUR / 2;
+		ask(w, &plan);
+		world_step(w);
+		cable_cut(w->host_cable);
+		for (i = 0; i < 3; i++) {
+			world_run_link(w, w->host);
+			world_run_link(w, w->agents[w->links - 1]);
+		}
+		world_hang_up(w);
+		cable_now += 700u * CLOCK_MS;
+		world_connect(w);
+		world_finish(w);
+		for (i = 0; i < 20; i++) {
+			world_step(w);
+		}
+		assert_true(quiet(w));
+	}
+	verify(w);
+	print_message("%u links; steps in an hour: %lu, %lu, %lu; heard "
+	    "after %llu ms at most\n", w->links, steps[1], steps[12],
+	    steps[23], (unsigned long long)(most / CLOCK_MS));
+	assert_true(w->links >= 40);
+	/* Somebody is heard every ping, and no hour is busier than another. */
+	assert_true(most < 2 * LINK_PING_MS * (uint64_t)CLOCK_MS);
+	for (hour = 1; hour < 24; hour++) {
+		assert_true(steps[hour] < steps[1] * 5 / 4);
+		assert_true(steps[hour] > steps[1] * 3 / 4);
+	}
+	world_free(w);
+}
+
 /* ---- not the same session --------------------------------------------------- */
 
 /* A link whose agent's terms or secret are others never comes up. */
@@ -383,7 +652,8 @@ stranger(void (*change)(struct world *, struct link_config *))
 	world_hang_up(w);
 	world_dial(w, &fd);
 	config = (struct link_config){ .session = w->rig->server,
-	    .secret = w->cs, .in = fd, .out = fd };
+	    .secret = w->cs, .in = fd, .out = fd,
+	    .committed = &w->newest };
 	world_words(&w->terms, &config.terms);
 	change(w, &config);
 	w->agents[w->links++] = link_new_agent(&config);
@@ -509,6 +779,9 @@ main(void)
 		cmocka_unit_test(test_many_links),
 		cmocka_unit_test(test_old_link_lives_on),
 		cmocka_unit_test(test_failed_attempt),
+		cmocka_unit_test(test_an_older_number),
+		cmocka_unit_test(test_how_long_it_waits),
+		cmocka_unit_test(test_a_day),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_impossible_position),
 	};

@@ -18,7 +18,7 @@ test_every_step(void **state)
 	unsigned step;
 
 	(void)state;
-	for (step = WIRE_STEP_NONE; step <= WIRE_STEP_VERIFY; step++) {
+	for (step = WIRE_STEP_NONE; step <= WIRE_STEP_LINGER; step++) {
 		assert_string_not_equal(words_step(step), "unknown");
 		error.step = (enum wire_step)step;
 		words_error(&error, line, sizeof(line));
