@@ -135,7 +135,7 @@ open_temp(struct place *p)
 
 	seal_random(random, sizeof(random));
 	seal_hex(random, sizeof(random), hex);
-	snprintf(name, sizeof(name), ".sandmux-%s.part", hex);
+	snprintf(name, sizeof(name), ".part-%s", hex);
 	name_temp(p, name);
 	unfinished = p->temp;
 	p->fd = open(p->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW |

@@ -39,7 +39,7 @@ beneath_temp(char out[BENEATH_TEMP])
 
 	seal_random(random, sizeof(random));
 	seal_hex(random, sizeof(random), hex);
-	snprintf(out, BENEATH_TEMP, ".sandmux-%s.part", hex);
+	snprintf(out, BENEATH_TEMP, ".part-%s", hex);
 }
 
 int

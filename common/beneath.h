@@ -20,7 +20,7 @@
 /* Whether name[len] may be one component: no "", ".", "..", "/", NUL. */
 bool beneath_name(const void *name, size_t len);
 
-/* A temporary name that nobody can guess: ".sandmux-HEX.part". */
+/* A temporary name that nobody can guess: ".part-HEX". */
 void beneath_temp(char out[BENEATH_TEMP]);
 
 /*

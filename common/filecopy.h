@@ -16,7 +16,7 @@
 #include "seal.h"
 #include "wire.h"
 
-#define FILECOPY_PARTIAL ".sandmux-partial-"
+#define FILECOPY_PARTIAL ".partial-"
 /* f(START) at its largest: length, type, fields. */
 #define FILECOPY_HEAD_MAX (4 + 1 + 4 + 8 + 8 + 4 + \
     WIRE_EXTENTS_MAX * WIRE_EXTENT_BYTES)

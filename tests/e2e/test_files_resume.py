@@ -12,7 +12,7 @@ SIZE = 8 * MIB
 # signals are for the client.
 SLOWLY = ("strace", "-D", "-o", "/dev/null", "-e", "trace=pread64", "-e",
           "inject=pread64:delay_enter=20000")
-NAME = ".sandmux-partial-f"
+NAME = ".partial-f"
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ def test_rule(host, box, source, rule):  # noqa: F811
     assert box.sh(f"cat {path}/{want[0]}").decode() == want[1]
     assert end["atomic"] is atomic
     after = tree(box, path)
-    assert b".sandmux-" not in after
+    assert b".part" not in after and b".sandmux-" not in after
     # What was there has kept its type, mode, owner and other names.
     if b"./f f " in before:
         line = [x for x in before.split(b"\n") if x.startswith(b"./f ")]
@@ -165,7 +165,7 @@ def test_rule_here(host, box, tmp_path, rule):  # noqa: F811
     assert here.sh(f"cat {path}/{want[0]}").decode() == want[1]
     assert end["atomic"] is atomic
     after = tree(here, path)
-    assert b".sandmux-" not in after
+    assert b".part" not in after and b".sandmux-" not in after
     if b"./f f " in before:
         line = [x for x in before.split(b"\n") if x.startswith(b"./f ")][0]
         # What comes out of a sandbox is not setuid here unless asked for.

@@ -99,12 +99,11 @@ def events(path):
 
 def parts(directory):
     return [n for _, dirs, files in os.walk(directory)
-            for n in dirs + files if ".sandmux-" in n]
+            for n in dirs + files if n.startswith((".sandmux-", ".part"))]
 
 
 def parts_in(target, directory):
-    return target.sh(f"find {directory} -name '.sandmux-*' | grep -v agent "
-                     "|| :").split()
+    return target.sh(f"find {directory} -name '.part*' || :").split()
 
 
 @pytest.fixture

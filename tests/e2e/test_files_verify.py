@@ -13,7 +13,7 @@ from spine import (MIB, get_target, host, shared_host,  # noqa: F401
 VERIFY, USAGE = 33, 1           # wire.h's steps
 RESUME, HASH, APPEND = 4, 8, 2  # of put.flags
 EBADMSG, EPROTO = 74, 71
-TEMP = "ls -A {} | grep -F .sandmux- || :"
+TEMP = "ls -A {} | grep -F .part || :"
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_byte_that_flips_on_the_disk(host, target, place,  # noqa: F811
     os.close(reader)
     data = os.urandom(MIB)
     os.write(writer, data[:60000])
-    find = f"cd {place}; find . -name '.sandmux-*.part' -size +40k"
+    find = f"cd {place}; find . -name '.part-*' -size +40k"
     name = wait_for("half of it is there",
                     lambda: target.sh(find)).decode().strip()
     target.sh(f"cd {place}; dd of={name} bs=1 seek=30000 count=1 "
@@ -149,7 +149,7 @@ def test_with_resume_the_next_one_begins_again(host, target,  # noqa: F811
     req.end()
     result = req.wait()
     assert (result.outcome, result.step) == (FAILED, VERIFY), result
-    assert target.sh(f"ls -A {place}") == b".sandmux-partial-f\n"
+    assert target.sh(f"ls -A {place}") == b".partial-f\n"
     jobs.close()
     (tmp_path / "f").write_bytes(DATA[:-1] + b"x")
     done = host.run("cp", "--verify", "--resume", str(tmp_path / "f"),

@@ -28,7 +28,7 @@ def remote_sha(target, path):  # noqa: F811
 def parts(target, directory):  # noqa: F811
     """Temporary files of copies in a directory there."""
     return [x for x in target.sh(f"ls -a {directory}").decode().split()
-            if x.startswith(".sandmux-")]
+            if x.startswith(".part")]
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ others(const char *path, const char *one, const char *two)
 
 	CHECK(dir != NULL);
 	while ((e = readdir(dir)) != NULL) {
-		CHECK(strncmp(e->d_name, ".sandmux-", 9) != 0);
+		CHECK(strncmp(e->d_name, ".part-", 6) != 0);
 		n += strcmp(e->d_name, ".") != 0 &&
 		    strcmp(e->d_name, "..") != 0 &&
 		    strcmp(e->d_name, one) != 0 &&

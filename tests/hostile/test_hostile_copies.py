@@ -135,7 +135,7 @@ def test_down(controller, place, to):  # noqa: F811
 @pytest.mark.parametrize("begin", [1, 4, 6, 1 << 62, TO_END])
 def test_resume_from_where_nothing_is(controller, place, begin):  # noqa: F811
     """We have five bytes: 0 and 5 are all that it may begin at."""
-    part = place.dst / ".sandmux-partial-f"
+    part = place.dst / ".partial-f"
     for good, at in ((True, 5), (True, 0), (False, begin)):
         part.write_bytes(b"01234")
         part.chmod(0o600)

@@ -55,7 +55,7 @@ class Place:
     def check(self):
         assert self.picture("outside") == self.before
         left = [n for _, dirs, files in os.walk(self.top)
-                for n in dirs + files if ".sandmux" in n]
+                for n in dirs + files if n.startswith((".sandmux", ".part"))]
         assert left == []
 
 
@@ -338,7 +338,7 @@ def test_swapped_under_its_temporary_name(controller, place, way):
     class Eager(Swapper):
         def run(self):
             while not self.over:
-                for part in place.dst.glob(".sandmux-*"):
+                for part in place.dst.glob(".part-*"):
                     self.paths = [part / f"d{i}" for i in range(COUNT)]
                     self.swap_all()
 
@@ -363,7 +363,7 @@ def test_swapped_under_its_temporary_name(controller, place, way):
     finally:
         swapper.stop()
     # It may win the race against the removal, too; that is said.
-    for left in place.dst.glob(".sandmux-*"):
+    for left in place.dst.glob(".part-*"):
         assert left.name.encode() in said
         shutil.rmtree(left)
     place.check()

@@ -74,7 +74,7 @@ test_temporary_names_differ(void **state)
 	beneath_temp(b);
 	assert_string_not_equal(a, b);
 	assert_true(beneath_name(a, strlen(a)));
-	assert_memory_equal(a, ".sandmux-", 9);
+	assert_memory_equal(a, ".part-", 6);
 }
 
 static void
