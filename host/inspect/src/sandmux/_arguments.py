@@ -39,9 +39,5 @@ def environment(env: Mapping[str, str]) -> list[bytes]:
     for name, value in env.items():
         if not name or "=" in name:
             raise ValueError(f"no name of an environment variable: {name!r}")
-        items.append(
-            plain_bytes(name, "a variable's name")
-            + b"="
-            + plain_bytes(value, f"variable {name}")
-        )
+        items.append(plain_bytes(f"{name}={value}", f"the variable {name}"))
     return items

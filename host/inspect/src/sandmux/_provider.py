@@ -46,8 +46,9 @@ from ._errors import (
     UserNotFoundError,
     UserUnsupportedError,
 )
+from ._files import LimitExceededError
 from ._lifecycle import Sandbox
-from ._target import LimitExceededError, Target
+from ._target import Target
 from ._wire import Outcome, Step
 
 logger = getLogger(__name__)

@@ -321,7 +321,8 @@ class Target:
             ControllerError: there is no `sandmux` program.
         """
         here, there = (destination, source) if to_host else (source, destination)
-        here = os.path.abspath(here) + ("/" if here.endswith("/") else "")
+        if not here.startswith("/"):
+            here = os.path.join(os.getcwd(), here)
         words = [_launch.program(), "cp"]
         words += ["-r"] if recursive else []
         words += ["-u", user] if user else []
