@@ -21,7 +21,7 @@ def plain_bytes(value: Text, what: str) -> bytes:
     """Any text without a NUL; what says which, for the error."""
     data = utf8(value)
     if b"\0" in data:
-        raise ValueError(f"{what} has a NUL in it: {value!r}")
+        raise ValueError(f"{what} has a NUL in it")
     return data
 
 

@@ -293,7 +293,7 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
 _EMPTY: dict[str, Any] = {"bytes": b"", "list": (), "rest": b""}
 
 
-def encode(name: str, **values: Any) -> bytes:
+def encode(name: str, /, **values: Any) -> bytes:
     """A whole message.
 
     Args:
