@@ -8,13 +8,14 @@ $SANDMUX_DIR, else $XDG_RUNTIME_DIR/sandmux, else /tmp/sandmux-UID.
 from __future__ import annotations
 
 import errno
+import functools
+import importlib.metadata
 import os
 import shutil
 import socket
 import stat
 import struct
 import subprocess
-from pathlib import Path
 
 import anyio
 
@@ -46,22 +47,38 @@ _ENV_NAMES = (
 _ENV_PREFIXES = ("DOCKER_", "OPENSHELL_")
 
 
+def _installed() -> str | None:
+    """The program that came with this package, if it was a wheel."""
+    try:
+        files = importlib.metadata.files("inspect-sandmux") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        if file.name == "sandmux" and file.parent.name == "bin":
+            return os.path.normpath(str(file.locate()))
+    return None
+
+
+@functools.cache
+def _found() -> str | None:
+    return _installed() or shutil.which("sandmux")
+
+
 def program() -> str:
     """The path of the `sandmux` program.
 
-    $SANDMUX_PROGRAM, else the one inside this package, else the one in PATH.
+    $SANDMUX_PROGRAM, else the one that came with this package, else the one
+    in PATH.
 
     Raises:
         ControllerError: there is none.
     """
-    named = os.environ.get(PROGRAM_VARIABLE)
-    carried = Path(__file__).with_name("bin") / "sandmux"
-    found = named or (str(carried) if carried.is_file() else shutil.which("sandmux"))
+    found = os.environ.get(PROGRAM_VARIABLE) or _found()
     if not found:
         raise ControllerError(
             Step.START,
-            f"no `sandmux` program is in this package or in PATH; install the "
-            f"wheel of `make wheel`, or set {PROGRAM_VARIABLE}",
+            "no `sandmux` program came with this package, and none is in PATH; "
+            f"install the wheel of `make wheel`, or set {PROGRAM_VARIABLE}",
             errno.ENOENT,
         )
     return found
