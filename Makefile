@@ -123,7 +123,7 @@ $(eval $(call variant,$(B)/coverage,$$(CLANG) $$(COVERAGE_CFLAGS)))
 $(eval $(call variant,$(B)/lint,$$(CC) $$(HOST_CFLAGS) $$(EMBED) -Werror))
 
 # musl sees nothing of the system's headers but sodium's and yaml's.
-$(SODIUM): | $(NEED)
+$(SODIUM): Makefile | $(NEED)
 	@mkdir -p $(B)/include
 	@ln -sfn /usr/include/sodium.h $(B)/include/sodium.h
 	@ln -sfn /usr/include/sodium $(B)/include/sodium

@@ -14,7 +14,7 @@ import tempfile
 import anyio
 import spine
 from docker_fixture import docker_program, image, remove
-from sandmux import Target, _provider
+from sandmux import Target
 from sandmux._provider import SandmuxConfig, SandmuxSandboxEnvironment
 
 PLACES = ("docker", "docker-no-root", "docker-root", "openshell", "local-root")
@@ -112,8 +112,3 @@ async def local_root():
         finally:
             os.environ["SANDMUX_DIR"] = before
             remove(box)
-
-
-def left():
-    """What of ours is there still: docker's and openshell's names."""
-    return set(_provider._live)
