@@ -6,7 +6,7 @@ import os
 import anyio
 from inspect_ai import Task, eval as evaluate
 from inspect_ai.dataset import Sample
-from inspect_ai.model import ModelOutput, get_model
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score, accuracy, scorer
 from inspect_ai.solver import generate, solver, use_tools
 from inspect_ai.tool import text_editor
@@ -87,11 +87,16 @@ def own_tools(user):
 
 def edit():
     """A model that edits a file and says that it is done."""
-    return get_model("mockllm/model", custom_outputs=[
+    outputs = [
         ModelOutput.for_tool_call("mockllm/model", "text_editor", {
             "command": "create", "path": "/sandbox/made.txt",
             "file_text": "edited\n"}),
-        ModelOutput.from_content("mockllm/model", "done")])
+        ModelOutput.from_content("mockllm/model", "done")]
+    for output in outputs:
+        # Else they are counted, by a table that has to be downloaded.
+        output.usage = ModelUsage(input_tokens=1, output_tokens=1,
+                                  total_tokens=2)
+    return get_model("mockllm/model", custom_outputs=outputs)
 
 
 @solver
