@@ -15,7 +15,7 @@ import anyio
 import spine
 from docker_fixture import docker_program, image, remove
 from sandmux import Target
-from sandmux._provider import SandmuxConfig, SandmuxSandboxEnvironment
+from sandmux.provider import SandmuxConfig, SandmuxSandboxEnvironment
 
 PLACES = ("docker", "docker-no-root", "docker-root", "openshell", "local-root")
 # The checks of Inspect's that a root cannot pass without faking mode bits.

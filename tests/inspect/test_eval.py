@@ -15,7 +15,7 @@ import pytest
 import spine
 import tasks
 from inspect_ai.util import SandboxEnvironmentSpec
-from sandmux._provider import SandmuxConfig, SandmuxSandboxEnvironment
+from sandmux.provider import SandmuxConfig, SandmuxSandboxEnvironment
 
 MIB = 1 << 20
 
@@ -159,3 +159,31 @@ async def test_cancelling_at_random_times_leaves_nothing(alone):
     await cls.sample_cleanup("t", config, kept, False)
     assert ls() == []
     assert len(os.listdir("/proc/self/fd")) <= before + 2
+
+
+def test_the_example_of_two_users(alone, tmp_path):
+    log = example(tmp_path)
+    score = log.samples[0].scores["apart"]
+    assert (score.value, score.explanation) == (1, "apart, both ways")
+
+
+def test_the_example_fails_where_there_is_no_wall(alone, tmp_path, monkeypatch):
+    """Its scorer can fail: with one user for both it does."""
+    import two_users
+    monkeypatch.setattr(two_users, "OVERSEER", two_users.Party(
+        "overseer", two_users.AGENT.user, "the same user's"))
+    log = example(tmp_path)
+    score = log.samples[0].scores["apart"]
+    assert score.value == 0
+    for what in ("read", "list", "environ", "signal"):
+        assert f"agent could {what} overseer's" in score.explanation
+        assert f"overseer could {what} agent's" in score.explanation
+
+
+def example(directory):
+    import two_users
+    [log] = tasks.evaluate(
+        two_users.two_users(image=places.image("inspect")),
+        model="mockllm/model", log_dir=str(directory), display="none")
+    assert log.status == "success", log.error
+    return log

@@ -31,8 +31,8 @@ from inspect_ai.util._sandbox.limits import (
     override_max_read_file_size,
 )
 from inspect_ai.util._sandbox.registry import registry_find_sandboxenv
-from sandmux import _lifecycle, _provider
-from sandmux._provider import SandmuxConfig, SandmuxSandboxEnvironment
+from sandmux import _lifecycle, provider
+from sandmux.provider import SandmuxConfig, SandmuxSandboxEnvironment
 
 pytestmark = pytest.mark.anyio
 KIB = 1024
@@ -488,7 +488,7 @@ def test_a_configuration_object_survives_a_log():
     back = SandboxEnvironmentSpec.model_validate(
         json.loads(spec.model_dump_json()))
     assert isinstance(back.config, SandmuxConfig)
-    assert _provider._named(back.config) == _provider._named(spec.config)
+    assert provider._named(back.config) == provider._named(spec.config)
     assert hash(back.config) == hash(spec.config)
     assert isinstance(SandmuxSandboxEnvironment.config_deserialize(
         {"image": "x"}), SandmuxConfig)
@@ -509,7 +509,7 @@ async def test_dockers_configurations_are_refused_with_what_to_write(config):
 
 def test_a_file_is_made_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert _provider._named("sandmux.yaml") == str(tmp_path / "sandmux.yaml")
+    assert provider._named("sandmux.yaml") == str(tmp_path / "sandmux.yaml")
 
 
 async def test_a_wrong_configuration_says_where(tmp_path):
@@ -631,7 +631,7 @@ async def test_cli_cleanup(capsys):
     await made["default"].target.aclose()
     await cls.cli_cleanup(name)
     assert name in capsys.readouterr().out and name not in listed()
-    _provider._live.pop(name)
+    provider._live.pop(name)
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.05, 0.3, 0.7])
@@ -672,5 +672,5 @@ async def test_two_users_in_one_container(docker):
 
 def test_nothing_is_left_over(docker, openshell):
     here = {docker.target.name, openshell.target.name}
-    assert set(_provider._live) == here
+    assert set(provider._live) == here
     assert set(listed()) == here

@@ -8,8 +8,8 @@
         await web.write("/data/in.bin", b"...")
 
 A client of the `sandmux` controller's socket, for asyncio and trio (anyio).
-`sandmux.Target` is where to start; for Inspect (inspect_ai) the package also
-registers the sandbox provider `sandmux`.
+`sandmux.Target` is where to start.  For Inspect (inspect_ai) the package also
+registers the sandbox provider `sandmux`, which is `sandmux.provider`.
 """
 
 from ._errors import (

@@ -91,6 +91,9 @@ class SandmuxConfig(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
+    def __init__(self, **keys: Any) -> None:
+        super().__init__(**keys)
+
     def __hash__(self) -> int:
         return hash(self.model_dump_json())
 
