@@ -7,9 +7,7 @@ asked for.
 """
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
 import pytest
 
@@ -35,44 +33,8 @@ def host():
     return _host
 
 
-def pytest_collection_finish(session):
-    """What takes long and mostly waits begins before the first test."""
-    for module in {item.module for item in session.items}:
-        begin = getattr(module, "begin", None)
-        if begin and not session.config.option.collectonly:
-            begin()
-
-
 def pytest_sessionfinish():
-    Early.end()
     _host.close()
-
-
-class Early:
-    """A program that was started before it is asked for."""
-
-    started = []
-
-    def __init__(self, *command, **how):
-        self.log = tempfile.TemporaryFile()
-        self.child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=self.log,
-            stderr=subprocess.STDOUT, **how)
-        Early.started.append(self)
-
-    def wait(self, seconds=170):
-        """Its status and what it said."""
-        status = self.child.wait(timeout=seconds)
-        self.log.seek(0)
-        return status, self.log.read().decode(errors="replace")
-
-    @classmethod
-    def end(cls):
-        for one in cls.started:
-            if one.child.poll() is None:
-                one.child.kill()
-                one.child.wait()
-            one.log.close()
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@
 import contextlib
 import json
 import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 
@@ -223,9 +225,13 @@ async def test_stream_talks_back_and_forth(local):
 
 async def test_stream_gives_both_outputs_as_they_come(local):
     async with local.stream(
-            ["sh", "-c", "echo a; sleep 0.1; echo b >&2; sleep 0.1; echo c; "
-                         "exit 3"]) as job:
-        assert [piece async for piece in job] == [
+            ["sh", "-c", "echo a; read x; echo b >&2; read x; echo c; exit 3"],
+            stdin=True) as job:
+        pieces = []
+        async for piece in job:
+            pieces.append(piece)
+            await job.write("on\n")
+        assert pieces == [
             ("stdout", b"a\n"), ("stderr", b"b\n"), ("stdout", b"c\n")]
         assert (await job.wait()).code == 3
 
@@ -411,11 +417,15 @@ async def test_file_errors_are_pythons_too(local, tmp_path):
         await local.mkdir(str(tmp_path))
 
 
-async def test_files_as_another_user(local, tmp_path):
+async def test_files_as_another_user(local):
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    for above in (tmp_path, *tmp_path.parents[:2]):
-        os.chmod(above, 0o755)
+    with tempfile.TemporaryDirectory() as top:
+        os.chmod(top, 0o755)
+        await files_as_another_user(local, pathlib.Path(top))
+
+
+async def files_as_another_user(local, tmp_path):
     mine = tmp_path / "theirs"
     mine.mkdir()
     os.chown(mine, 65534, 65534)

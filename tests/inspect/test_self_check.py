@@ -5,17 +5,14 @@ Docker with a root agent and an unprivileged default user: nothing.  Where no
 agent can be root: test_exec_as_user, by SandboxUserUnsupportedError.  Where
 the default user is root: the three that no root can pass.
 """
-import atexit
 import os
 import pathlib
-import shutil
+import subprocess
 import sys
-import tempfile
 import xml.etree.ElementTree as tree
 
 import places
 import pytest
-from conftest import Early
 from inspect_ai.util._sandbox import self_check
 
 HERE = pathlib.Path(__file__).parent
@@ -26,21 +23,26 @@ class Outcome:
     """A run of all checks at one place."""
 
     def __init__(self, place, directory):
-        self.report = pathlib.Path(directory) / f"{place}.xml"
-        self.run = Early(
-            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-            "--timeout=170", f"--junitxml={self.report}",
-            str(HERE / "self_check_place.py"),
-            env={**os.environ, "PLACE": place})
+        self.report = directory / f"{place}.xml"
+        self.log = open(directory / f"{place}.log", "w+b")
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+             "-p", "no:xdist", "--timeout=170", f"--junitxml={self.report}",
+             str(HERE / "self_check_place.py")],
+            env={**os.environ, "PLACE": place}, stdin=subprocess.DEVNULL,
+            stdout=self.log, stderr=subprocess.STDOUT)
         self.cases = None
 
     def get(self, check):
         """None, or how it failed; skips where its place is skipped."""
         if self.cases is None:
-            _, text = self.run.wait()
+            self.child.wait(timeout=175)
+            self.log.seek(0)
+            text = self.log.read().decode(errors="replace")
             assert self.report.exists(), text
             self.cases = {case.get("name"): case for case in
                           tree.parse(self.report).iter("testcase")}
+            assert set(CHECKS) <= set(self.cases), text
         case = self.cases[check]
         skipped = case.find("skipped")
         if skipped is not None:
@@ -51,18 +53,17 @@ class Outcome:
         return None
 
 
-_outcomes = {}
-
-
-def begin():
-    try:
-        places.image("inspect")     # else each of them would make it
-    except pytest.skip.Exception:
-        pass
-    directory = tempfile.mkdtemp(prefix="self-check-")
-    atexit.register(shutil.rmtree, directory, True)
-    for place in places.PLACES:
-        _outcomes[place] = Outcome(place, directory)
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    places.image("inspect")     # else each of them would make it
+    directory = tmp_path_factory.mktemp("self_check")
+    found = {place: Outcome(place, directory) for place in places.PLACES}
+    yield found
+    for one in found.values():
+        if one.child.poll() is None:
+            one.child.kill()
+            one.child.wait()
+        one.log.close()
 
 
 def test_there_are_as_many_checks_as_ever():
@@ -71,8 +72,8 @@ def test_there_are_as_many_checks_as_ever():
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("place", places.PLACES)
-def test_self_check(place, check):
-    failure = _outcomes[place].get(check)
+def test_self_check(outcomes, place, check):
+    failure = outcomes[place].get(check)
     if place in ("docker-root", "local-root") and check in places.ROOT_CANNOT:
         assert failure is not None and "Expected exception PermissionError " \
             "but no exception was raised" in failure
