@@ -51,12 +51,13 @@ _CREDIT_TYPE: Final = _wire.TYPE["credit"]
 _FRAMED_DATA: Final = struct.Struct(">IBIBQ")
 _FRAMED_CREDIT: Final = struct.Struct(">IBIBQ")
 
-Sink = Callable[[bytes], bool]
-"""Takes a flow's next bytes.  True: they are done with, and as many more may
-come.  False: the owner calls Request.consume() later."""
+Sink = Callable[[memoryview], bool]
+"""Takes a flow's next bytes, which are there during the call only.  True: they
+are done with, and as many more may come.  False: the owner calls
+Request.consume() later."""
 
 
-def drop(data: bytes) -> bool:
+def drop(data: memoryview) -> bool:
     """A Sink for what nobody reads."""
     return True
 
@@ -234,7 +235,7 @@ class Request(Waiter):
 
     # ---- called by the connection ----------------------------------------
 
-    def take_data(self, channel: int, offset: int, data: bytes) -> None:
+    def take_data(self, channel: int, offset: int, data: memoryview) -> None:
         flow = self._in.get(channel)
         if flow is None or flow.ended or offset != flow.received:
             raise _wire.WireError(f"DATA out of order on channel {channel}")
@@ -537,7 +538,7 @@ class Connection:
             _, number, channel, offset = _DATA.unpack_from(frame)
             request = self._find(number)
             if request is not None:
-                request.take_data(channel, offset, bytes(frame[_DATA.size :]))
+                request.take_data(channel, offset, frame[_DATA.size :])
             return
         name, fields = _wire.decode(bytes(frame))
         if self._welcome is None:

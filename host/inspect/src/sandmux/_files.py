@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections import deque
 from collections.abc import Iterator
@@ -48,8 +49,8 @@ class Tail:
         self.size = 0
         self.pieces: deque[bytes] = deque()
 
-    def __call__(self, data: bytes) -> bool:
-        self.pieces.append(data)
+    def __call__(self, data: memoryview) -> bool:
+        self.pieces.append(bytes(data))
         self.size += len(data)
         while self.size - len(self.pieces[0]) >= self.most:
             self.size -= len(self.pieces.popleft())
@@ -72,24 +73,23 @@ class FileSink:
         self.failed: str | None = None
         self.request: Request | None = None
         self.head = b""
-        self.size = 0
-        self.pieces: list[bytes] = []
+        # Unlike a list of pieces it is what is returned, without a copy.
+        self.data = io.BytesIO()
 
-    def __call__(self, data: bytes) -> bool:
+    def __call__(self, data: memoryview) -> bool:
         if self.failed or self.too_large:
             return True
-        if not self.started:
-            data = self._begin(self.head + data)
-        if data:
-            self.pieces.append(data)
-            self.size += len(data)
-        if self.most is not None and self.size > self.most:
+        if self.started:
+            self.data.write(data)
+        else:
+            self.data.write(self._begin(self.head + bytes(data)))
+        if self.most is not None and self.data.tell() > self.most:
             self._stop()
         return True
 
     def _stop(self) -> None:
         self.too_large = True
-        self.pieces.clear()
+        self.data = io.BytesIO()
         if self.request is not None:
             self.request.wake()
 

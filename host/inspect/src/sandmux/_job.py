@@ -178,8 +178,8 @@ class _Queue:
     def __init__(self) -> None:
         self.pieces: deque[bytes] = deque()
 
-    def __call__(self, data: bytes) -> bool:
-        self.pieces.append(data)
+    def __call__(self, data: memoryview) -> bool:
+        self.pieces.append(bytes(data))
         return False
 
 

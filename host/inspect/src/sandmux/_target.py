@@ -245,7 +245,7 @@ class Target:
             )
         if sink.failed or not sink.started:
             raise ProtocolError(Step.PROTOCOL, f"the agent: {sink.failed or 'no START'}")
-        return b"".join(sink.pieces)
+        return sink.data.getvalue()
 
     async def write(
         self,
