@@ -11,10 +11,11 @@ import time
 import tracemalloc
 
 import anyio
+import places
 import pytest
 import sandmux
 import spine
-from sandmux import Outcome, Step, Target, _connection
+from sandmux import Outcome, Step, Target, _connection, provider
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
@@ -476,6 +477,26 @@ async def test_copy_both_ways(local, tmp_path):
     assert os.readlink(tmp_path / "back/link") == "sub/f"
     with pytest.raises(sandmux.FileError, match="none"):
         await local.copy(str(tmp_path / "none"), "/tmp/x")
+
+
+# ---- the provider, on both too ------------------------------------------------
+
+async def test_the_provider_on_asyncio_and_trio():
+    async with places.sandbox("docker", env={"ON": "here"}) as one:
+        assert (await one.exec(["sh", "-c", "echo $ON"])).stdout == "here\n"
+        await one.write_file("x", "y" * 100000)
+        assert len(await one.read_file("x")) == 100000
+        with pytest.raises(TimeoutError):
+            await one.exec(["sleep", "60"], timeout=1)
+        mark = spine.marker()
+        with anyio.move_on_after(0.3):
+            await one.exec(["sleep", mark])
+        assert not spine.find(mark)
+        assert (await one.connection()).container
+    with anyio.move_on_after(0.2):
+        async with places.sandbox("docker"):
+            await anyio.sleep(60)
+    assert not provider._live
 
 
 # ---- the controller ---------------------------------------------------------

@@ -23,6 +23,8 @@ from ._wire import Step
 
 STOP_SECONDS: Final = 120.0
 """For a program that was told to end to remove what it has made."""
+DOWN_SECONDS: Final = 300.0
+"""For sandboxes to be removed."""
 SAID_MAX: Final = 1 << 20
 """Bytes of the program's answer that are taken."""
 
@@ -171,9 +173,17 @@ async def down(names: Sequence[str]) -> list[tuple[str, str]]:
 
     Returns:
         (name, why) of those that could not be removed.
+
+    Raises:
+        LifecycleError: it did not say.
     """
-    with anyio.CancelScope(shield=True):
-        answer = await _ask(["down", "--json", *names], statuses=(0, 1))
+    try:
+        with anyio.fail_after(DOWN_SECONDS, shield=True):
+            answer = await _ask(["down", "--json", *names], statuses=(0, 1))
+    except TimeoutError:
+        raise LifecycleError(
+            Step.NONE, f"`sandmux down` did not end within {DOWN_SECONDS:.0f} s"
+        ) from None
     return [(one["name"], one["error"]) for one in answer["failed"]]
 
 
