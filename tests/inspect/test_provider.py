@@ -132,6 +132,13 @@ async def test_timeout_has_what_came_until_then(either):
     assert told.value.truncated_output == "early\n"
 
 
+async def test_the_configurations_own_bound_is_a_timeout_too():
+    async with places.sandbox("docker", timeouts={"exec": "1s"}) as one:
+        with pytest.raises(TimeoutError, match="after 1 seconds") as caught:
+            await one.exec(["sh", "-c", "echo early; sleep 60"])
+        assert caught.value.truncated_output == "early\n"
+
+
 async def test_a_timeout_ends_the_whole_tree(either):
     mark = spine.marker()
     script = (f"sleep {mark} & setsid sh -c 'trap \"\" TERM; while :; do "
@@ -670,7 +677,7 @@ async def test_two_users_in_one_container(docker):
     assert await docker.target.read("/tmp/a/secret", user="1234") == b"s"
 
 
-def test_nothing_is_left_over(docker, openshell):
+async def test_nothing_is_left_over(docker, openshell):
     here = {docker.target.name, openshell.target.name}
     assert set(provider._live) == here
     assert set(listed()) == here

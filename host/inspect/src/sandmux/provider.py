@@ -368,7 +368,9 @@ class SandmuxSandboxEnvironment(SandboxEnvironment):
             raise SandboxUserUnsupportedError(str(error)) from error
         stdout, stderr = _text(result.stdout), _text(result.stderr)
         if result.timed_out:
-            words = f"Command timed out after {timeout} seconds"
+            # Without one the sandbox's configuration has a bound of its own.
+            seconds = round(result.wall_time) if timeout is None else timeout
+            words = f"Command timed out after {seconds} seconds"
             if result.survivors:
                 words += f"; these could not be ended: {', '.join(result.survivors)}"
             late = TimeoutError(words)
