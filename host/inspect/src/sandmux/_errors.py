@@ -49,6 +49,7 @@ _WORDS: dict[Step, str] = {
     Step.CHOWN: "cannot change the owner of %s",
     Step.SYMLINK: "cannot make the link %s",
     Step.PARTIAL: "cannot go on with the partial file %s",
+    Step.VERIFY: "cannot verify %s",
 }
 
 

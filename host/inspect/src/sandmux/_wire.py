@@ -93,6 +93,7 @@ class Step(enum.IntEnum):
     CHOWN = 30
     SYMLINK = 31
     PARTIAL = 32
+    VERIFY = 33
 
 
 class HelloFlags(enum.IntFlag):
