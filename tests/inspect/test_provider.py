@@ -653,6 +653,48 @@ async def test_a_start_that_is_cancelled_leaves_nothing(delay):
     assert "creating" not in listed().values()
 
 
+async def test_a_start_that_has_ended_when_it_is_cancelled(monkeypatch):
+    """`up` was done, but its caller is not there any more to be told."""
+    from anyio.abc import Process
+    before = containers()
+    real = anyio.open_process
+
+    async def open_process(*command, **how):
+        process = await real(*command, **how)
+
+        class Slow(Process):
+            """It is waited for until long after its end."""
+
+            pid = stdin = stdout = stderr = None
+            returncode = property(lambda self: process.returncode)
+            aclose, kill, send_signal, terminate = (
+                process.aclose, process.kill, process.send_signal,
+                process.terminate)
+
+            async def wait(self):
+                status = await process.wait()
+                await anyio.sleep(3)
+                return status
+
+        return Slow() if "up" in command[0] else process
+
+    monkeypatch.setattr(anyio, "open_process", open_process)
+    cls, config = SandmuxSandboxEnvironment, SandmuxConfig(
+        **places.config("docker"))
+    with anyio.move_on_after(0.1) as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(cls.sample_init, "t", config, {})
+            with anyio.CancelScope(shield=True):
+                with anyio.fail_after(30):
+                    while not containers() - before:
+                        await anyio.sleep(0.05)
+                await anyio.sleep(2)
+    assert scope.cancelled_caught
+    assert containers() <= before
+    assert not set(listed().values()) - {"ready"}
+    assert set(listed()) == set(provider._live)
+
+
 async def test_a_start_that_fails_has_the_clis_words():
     before = listed()
     with pytest.raises(_lifecycle.LifecycleError) as caught:

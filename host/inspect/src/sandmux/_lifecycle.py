@@ -8,18 +8,20 @@ an object, JSON on the program's stdin.
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from logging import getLogger
+from tempfile import TemporaryFile
+from typing import IO, Any, Final
 
 import anyio
-from anyio.abc import ByteReceiveStream, Process
+from anyio.abc import Process
 
 from . import _launch
 from ._errors import SandmuxError, quote
 from ._wire import Step
+
+logger = getLogger(__name__)
 
 STOP_SECONDS: Final = 120.0
 """For a program that was told to end to remove what it has made."""
@@ -50,56 +52,58 @@ class LifecycleError(SandmuxError):
     """The program failed; the text is its own, which quotes the CLI's."""
 
 
-async def _collect(stream: ByteReceiveStream, into: bytearray) -> None:
-    async for piece in stream:
-        into += piece[: SAID_MAX - len(into)]
-
-
-async def _stop(process: Process, seconds: float) -> None:
+async def _stop(process: Process) -> None:
     """Have it undo what it has begun, and wait for that."""
-    with anyio.CancelScope(shield=True):
-        if process.returncode is None:
-            process.terminate()
-        with anyio.move_on_after(seconds):
-            await process.wait()
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    if process.returncode is None:
+        process.terminate()
+    with anyio.move_on_after(STOP_SECONDS):
+        await process.wait()
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
 
 
 async def _run(
-    words: Sequence[str], stdin: bytes | None = None
+    words: Sequence[str],
+    stdin: bytes | None,
+    undo: Callable[[bytes], Awaitable[None]] | None,
 ) -> tuple[int, bytes, bytes]:
-    """Run the program: its status, stdout and stderr.  A cancelled call ends
-    it with TERM, and waits.
+    """Run the program: its status, stdout and stderr.
+
+    A cancelled call ends it with TERM and waits; if it had done its work by
+    then, undo(stdout) takes that back.
     """
-    out, err = bytearray(), bytearray()
     command = [_launch.program(), *words]
-    try:
-        process = await anyio.open_process(
-            command,
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise LifecycleError(Step.START, quote(command[0]), error.errno or 0) from None
-    async with process:
+    # Files, not pipes: there is nothing to be read while it runs.
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        given.write(stdin or b"")
+        given.seek(0)
+
+        def said(file: IO[bytes]) -> bytes:
+            file.seek(0)
+            return file.read(SAID_MAX)
+
         try:
-            async with anyio.create_task_group() as group:
-                assert process.stdout is not None and process.stderr is not None
-                group.start_soon(_collect, process.stdout, out)
-                group.start_soon(_collect, process.stderr, err)
-                if stdin is not None:
-                    assert process.stdin is not None
-                    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                        await process.stdin.send(stdin)
-                    await process.stdin.aclose()
-                await process.wait()
+            # Half a start could not be ended.
+            with anyio.CancelScope(shield=True):
+                process = await anyio.open_process(
+                    command, stdin=given, stdout=out, stderr=err, start_new_session=True
+                )
+        except OSError as error:
+            raise LifecycleError(
+                Step.START, quote(command[0]), error.errno or 0
+            ) from None
+        try:
+            # No other await follows: whoever gets the answer has all of it.
+            await process.wait()
         except BaseException:
-            await _stop(process, STOP_SECONDS)
+            with anyio.CancelScope(shield=True):
+                await _stop(process)
+                if process.returncode == 0 and undo is not None:
+                    await undo(said(out))
             raise
-    assert process.returncode is not None
-    return process.returncode, bytes(out), bytes(err)
+        assert process.returncode is not None
+        return process.returncode, said(out), said(err)
 
 
 def _said(words: Sequence[str], status: int, err: bytes) -> LifecycleError:
@@ -109,9 +113,13 @@ def _said(words: Sequence[str], status: int, err: bytes) -> LifecycleError:
 
 
 async def _ask(
-    words: Sequence[str], stdin: bytes | None = None, statuses: Sequence[int] = (0,)
+    words: Sequence[str],
+    stdin: bytes | None = None,
+    *,
+    statuses: Sequence[int] = (0,),
+    undo: Callable[[bytes], Awaitable[None]] | None = None,
 ) -> dict[str, Any]:
-    status, out, err = await _run(words, stdin)
+    status, out, err = await _run(words, stdin, undo)
     if status not in statuses:
         raise _said(words, status, err)
     try:
@@ -159,11 +167,18 @@ async def up(config: str | dict[str, Any], base: str) -> list[Sandbox]:
         LifecycleError: the transport's own words are in it.
     """
     words, stdin = _configuration(config, base)
-    answer = await _ask(["up", "--no-build", "--json", *words], stdin)
+    answer = await _ask(["up", "--no-build", "--json", *words], stdin, undo=_take_back)
     return [
         Sandbox(one["key"], one["name"], one["transport"], one["container"])
         for one in answer["sandboxes"]
     ]
+
+
+async def _take_back(made: bytes) -> None:
+    """Remove what `up` has made, if nobody is there to get it."""
+    failed = await down([one["name"] for one in json.loads(made)["sandboxes"]])
+    for name, why in failed:
+        logger.warning("sandmux: cannot remove %s: %s; `sandmux cleanup` will", name, why)
 
 
 async def down(names: Sequence[str]) -> list[tuple[str, str]]:
