@@ -50,6 +50,10 @@ _WORDS: dict[Step, str] = {
     Step.SYMLINK: "cannot make the link %s",
     Step.PARTIAL: "cannot go on with the partial file %s",
     Step.VERIFY: "cannot verify %s",
+    Step.AGENT: "agent gone, outcome unknown: %s",
+    Step.SANDBOX: "sandbox gone, outcome unknown: %s",
+    Step.UNREACHABLE: "target unreachable, outcome unknown: %s",
+    Step.LINGER: "link lost for too long, outcome unknown: %s",
 }
 
 
@@ -165,6 +169,10 @@ _START_STEPS = {
 _BY_STEP: dict[Step, type[SandmuxError]] = {
     Step.BUSY: BusyError,
     Step.LINK: OutcomeUnknownError,
+    Step.AGENT: OutcomeUnknownError,
+    Step.SANDBOX: OutcomeUnknownError,
+    Step.UNREACHABLE: OutcomeUnknownError,
+    Step.LINGER: OutcomeUnknownError,
     Step.WAIT: OutcomeUnknownError,
     Step.SHUTDOWN: OutcomeUnknownError,
     Step.START: UnavailableError,

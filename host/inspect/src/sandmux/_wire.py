@@ -94,6 +94,10 @@ class Step(enum.IntEnum):
     SYMLINK = 31
     PARTIAL = 32
     VERIFY = 33
+    AGENT = 34
+    SANDBOX = 35
+    UNREACHABLE = 36
+    LINGER = 37
 
 
 class HelloFlags(enum.IntFlag):
@@ -101,6 +105,7 @@ class HelloFlags(enum.IntFlag):
 
     SAME_AGENT = 1
     STOP_IF_IDLE = 2
+    HAND_OVER = 4
 
 
 class ExecFlags(enum.IntFlag):
@@ -170,11 +175,11 @@ class FsFlags(enum.IntFlag):
 # that is left.
 _TABLE = """
 ready 1 version:u16 link:u32 uid:u32 unlinked:u8 switches:u8 terminals:u8 pad:rest
-resume 2 next:u64 ping_ms:u32 dead_ms:u32
+resume 2 next:u64 ping_ms:u32 dead_ms:u32 linger_ms:u32
 ack 3 next:u64
 ping 4 id:u64
 pong 5 id:u64 busy:u8
-close 6 session:u8
+close 6 session:u8 park_s:u32
 terminal 7 error:u32
 open 16 request:u32 kind:u8 body:u32 out:u64 err:u64
 data 17 request:u32 channel:u8 offset:u64 bytes:rest
@@ -188,6 +193,9 @@ cancel 23 request:u32
 log 24 level:u8 text:bytes
 hello 32 min:u16 max:u16 flags:u32 program:bytes target:bytes env:list
 welcome 33 version:u16 pid:u32 busy:u32 program:bytes
+handover 34 count:u32
+live 35 flags:u32 number:u32 last:u32 next:u64 expected:u64 wait_s:u32 session:bytes \
+secret:bytes target:bytes place:bytes env:list
 exec 64 flags:u32 timeout_ms:u64 grace_ms:u32 rows:u16 columns:u16 umask:u32 nice:i32 \
 keep:u32 terminal:u32 user:bytes cwd:bytes argv:list env:list unset:list limits:list
 put 65 flags:u32 mode:u32 uid:u32 gid:u32 mtime:u64 user:bytes path:bytes name:bytes
