@@ -18,7 +18,7 @@ sys.path[:0] = [str(ROOT / "host/inspect/src"), str(ROOT / "host/inspect/example
 import spine  # noqa: E402
 
 # The client reads the environment, as the program does.
-_host = spine.Host(serve="--idle 300 --idle-exit 300")
+_host = spine.Host(serve="--idle 300 --idle-exit 300 --linger 5")
 for _name in ("SANDMUX_DIR", "XDG_STATE_HOME", "SANDMUX_SERVE_ARGS", "PATH"):
     os.environ[_name] = _host.env[_name]
 os.environ["SANDMUX_PROGRAM"] = spine.SANDMUX

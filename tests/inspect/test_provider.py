@@ -391,10 +391,12 @@ async def test_a_dead_sandbox_is_unavailable(place):
 
 async def test_a_new_unproven_agent_is_unavailable():
     async with places.sandbox("openshell") as one:
-        # A job has had the agent's uid, and then the link dies.
+        # A job has had the agent's uid, and then the agent dies.
         await one.exec(["true"])
-        session = (await one.target.link())["pid"]
-        os.kill(session, signal.SIGKILL)
+        argv = spine.processes()[(await one.target.link())["pid"]][1]
+        session = argv[argv.index(b"start") + 3]
+        for pid in spine.agents(session):
+            os.kill(pid, signal.SIGKILL)
         with anyio.fail_after(60):
             while True:
                 failures = await calls(one)
