@@ -1,6 +1,7 @@
 # sandmux: see README.md.  One GNU Makefile, no configure.
 #
 # make            build/host/sandmux, with build/agent/sandmux-agent inside
+# make wheel      the Python package with the program inside
 # make check      everything that CI runs; ends with "N passed, N failed"
 # make B=DIR      build into DIR instead of build
 # make V=1        show the commands
@@ -51,17 +52,19 @@ HEADERS := $(wildcard common/*.h agent/*.h host/*.h)
 # ---- what has to be installed ------------------------------------------
 
 # `make check` and the like install what they lack before anything is built.
-DEPS_check := build test
-DEPS_check-long := build test
+DEPS_check := build test inspect
+DEPS_check-long := build test inspect
 DEPS_check-sanitize := build test
 DEPS_demo := build
 DEPS_lint := build lint
 DEPS_fuzz := build fuzz
 DEPS_coverage := build fuzz
-DEPS_bench := build test
+DEPS_bench := build test inspect
 DEPS_sanitize := build
 DEPS_images := build test
 DEPS_agent-arm64 := arm64
+DEPS_wheel := build inspect $(if $(filter no,$(WHEEL_ARM64)),,arm64)
+DEPS_inspect-venv := inspect
 DEPS_check-arm64 := build test arm64
 DEPS_deps := build test lint fuzz
 WANTED := $(sort $(foreach goal,$(MAKECMDGOALS),$(DEPS_$(goal))))
@@ -70,7 +73,7 @@ NEED := $(if $(WANTED),$(B)/deps)
 .PHONY: all deps $(B)/deps
 deps: $(B)/deps
 $(B)/deps:
-	@sh tests/deps.sh $(WANTED)
+	@B=$(B) PYTHON=$(PYTHON) sh tests/deps.sh $(WANTED)
 
 # ---- variants: the same sources, compiled in several ways --------------
 
@@ -119,11 +122,12 @@ $(eval $(call variant,$(B)/fuzz,$$(CLANG) $$(FUZZ_CFLAGS)))
 $(eval $(call variant,$(B)/coverage,$$(CLANG) $$(COVERAGE_CFLAGS)))
 $(eval $(call variant,$(B)/lint,$$(CC) $$(HOST_CFLAGS) $$(EMBED) -Werror))
 
-# musl sees nothing of the system's headers but sodium's.
-$(SODIUM): | $(NEED)
+# musl sees nothing of the system's headers but sodium's and yaml's.
+$(SODIUM): Makefile | $(NEED)
 	@mkdir -p $(B)/include
 	@ln -sfn /usr/include/sodium.h $(B)/include/sodium.h
 	@ln -sfn /usr/include/sodium $(B)/include/sodium
+	@ln -sfn /usr/include/yaml.h $(B)/include/yaml.h
 	@touch $@
 
 # ---- the agent ---------------------------------------------------------
@@ -176,7 +180,9 @@ $(ARM64_BIN): $(ARM64_OBJS)
 # ---- the host program --------------------------------------------------
 
 # host/embed.S takes the agents in by these names.
-HAVE_ARM64 := $(if $(filter agent-arm64 check-arm64,$(MAKECMDGOALS)),$(ARM64_BIN),$(wildcard $(ARM64_BIN)))
+HAVE_ARM64 := $(if $(filter agent-arm64 check-arm64,$(MAKECMDGOALS))$(if \
+	$(filter no,$(WHEEL_ARM64)),,$(filter wheel,$(MAKECMDGOALS))),$(ARM64_BIN),$(wildcard \
+	$(ARM64_BIN)))
 EMBED = -DEMBED_AGENT='"$(AGENT_BIN)"' \
 	$(if $(HAVE_ARM64),-DEMBED_AGENT_ARM64='"$(ARM64_BIN)"')
 HOST_BIN := $(B)/host/sandmux
@@ -191,8 +197,52 @@ $(HOST_BIN): $(HOST_OBJS)
 	$(Q)$(CC) $(LDFLAGS) -pie -o $@.tmp $(HOST_OBJS) $(HOST_LIBS)
 	@mv -f $@.tmp $@
 
-$(patsubst %,%/host/embed.S.o,$(B)/host $(B)/lint): \
+$(patsubst %,%/host/embed.S.o,$(B)/host $(B)/lint $(B)/static): \
 	$(AGENT_BIN) $(HAVE_ARM64)
+
+# ---- the host program without any library of the system's --------------
+
+# For the wheel, where one file serves glibc and musl systems, and for tests
+# that run it inside an image.
+STATIC_BIN := $(B)/static/sandmux
+STATIC_OBJS := $(call objects,$(B)/static,$(HOST) $(EMBED_SRC) host/musl/shim.c)
+STATIC_LIBS = $(foreach lib,$(HOST_LIBS:-l%=%),$(shell $(CC) \
+	-print-file-name=lib$(lib).a))
+$(eval $(call variant,$(B)/static,$$(MUSL_CC) $$(HOST_CFLAGS) $$(EMBED) \
+	-I$(B)/include,$(SODIUM)))
+
+.PHONY: static
+static: $(STATIC_BIN)
+$(STATIC_BIN): $(STATIC_OBJS)
+	$(call say,LD $@)
+	$(Q)$(MUSL_CC) -static -no-pie -s -o $@.tmp $(STATIC_OBJS) $(STATIC_LIBS)
+	@if readelf -lW $@.tmp | grep -q INTERP; then \
+		echo "$@: it has an interpreter: not static" >&2; exit 1; fi
+	@mv -f $@.tmp $@
+
+# ---- the wheel ---------------------------------------------------------
+
+# WHEEL_ARM64=no leaves out the agent for arm64, and its cross compiler.
+WHEEL := $(B)/wheel
+WHEEL_ARCH := $(shell uname -m)
+VENV_PYTHON := $(B)/inspect/venv/bin/python
+.PHONY: wheel inspect-venv
+inspect-venv: $(NEED)
+wheel: $(STATIC_BIN) | $(NEED)
+	@rm -rf $(WHEEL)
+	@mkdir -p $(WHEEL)/source
+	@cp -R host/inspect/. LICENSE $(WHEEL)/source
+	@cp $(STATIC_BIN) $(WHEEL)/source/sandmux
+	@printf '%s\n' '[tool.hatch.build.targets.wheel.shared-scripts]' \
+		'"sandmux" = "sandmux"' >>$(WHEEL)/source/pyproject.toml
+	$(call say,WHEEL $(WHEEL))
+	$(Q)$(VENV_PYTHON) -m pip wheel -q --no-deps --no-build-isolation \
+		--disable-pip-version-check -w $(WHEEL) $(WHEEL)/source
+	$(Q)$(VENV_PYTHON) -m wheel tags --remove --platform-tag \
+		manylinux2014_$(WHEEL_ARCH).musllinux_1_1_$(WHEEL_ARCH) \
+		$(WHEEL)/*.whl >/dev/null
+	@rm -rf $(WHEEL)/source
+	@ls $(WHEEL)/*.whl
 
 # ---- sanitizer builds (glibc): build/asan has the layout of build ------
 
@@ -320,7 +370,7 @@ $(STANDIN_GATEWAY:%=$(B)/tests/openshell/host/%.o): | $(NEED)
 $(STANDIN_SUPERVISOR:%=$(B)/tests/openshell/inside/%.o) \
 	$(B)/tests/openshell/inside/probe.o: | $(NEED)
 
-TEST_PROGRAMS = all sanitize $(UNIT_BINS) $(REPLAY_BINS) $(TOOL_BINS) \
+TEST_PROGRAMS = all static sanitize $(UNIT_BINS) $(REPLAY_BINS) $(TOOL_BINS) \
 	$(STANDIN)
 
 .PHONY: check check-long check-sanitize check-arm64 test-programs

@@ -124,7 +124,7 @@ build_argv(struct argv *argv, const struct carrier_spec *spec,
 	if (spec->user != NULL) {
 		argv_format(argv, "user=%s", spec->user);
 	}
-	if (spec->groups[0] != '\0') {
+	if (spec->groups != NULL && spec->groups[0] != '\0') {
 		argv_format(argv, "groups=%s", spec->groups);
 	}
 	if (spec->keep_home) {

@@ -52,7 +52,7 @@ struct carrier_spec {
 	const char *agent;		/* its path in the target */
 	const char *hash;		/* with it: hash= and unlink */
 	const char *user;		/* of jobs that name none, or NULL */
-	const char *groups;		/* that any user gets, or "" */
+	const char *groups;		/* that any user gets; NULL or "": none */
 	bool keep_home;
 	bool hands_over;		/* get its terminal: no session's link */
 	struct session *session;

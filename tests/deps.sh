@@ -2,10 +2,14 @@
 # SPDX-License-Identifier: MIT
 # deps.sh PURPOSE...: install what a purpose lacks, on Debian and its kin.
 #
+# `inspect` also makes a virtual environment, $B/inspect/venv, with what
+# tests/inspect/requirements.txt says: Debian has no inspect-ai.
+#
 # Called by the Makefile before anything is built.  Says nothing and takes no
 # time when all is there; elsewhere than on Debian it only lists what it
 # would have installed, and the build says what is missing.
 set -u
+B=${B:-build}
 
 packages() {
 	case $1 in
@@ -17,10 +21,37 @@ packages() {
 			debootstrap strace procps btrfs-progs ;;
 	lint)	echo clang-tidy libcmocka-dev ;;
 	fuzz)	echo clang llvm libclang-rt-dev ;;
+	inspect) echo python3 python3-venv libyaml-dev ;;
 	arm64)	echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
 			qemu-user-static musl-dev:arm64 libsodium-dev:arm64 ;;
 	*)	echo "deps.sh: unknown purpose: $1" >&2; exit 2 ;;
 	esac
+}
+
+# The virtual environment; one that is as it should be costs nothing.
+venv() {
+	list=tests/inspect/requirements.txt
+	python=${PYTHON:-/usr/bin/python3}
+	at=$B/inspect
+	want=$("$python" -V 2>&1; cat "$list")
+	[ "$want" = "$(cat "$at/stamp" 2>/dev/null)" ] && return
+	echo "installing Inspect in $at/venv" >&2
+	rm -rf "$at"
+	mkdir -p "$at"
+	if ! { "$python" -m venv "$at/venv" && "$at/venv/bin/python" -m pip \
+		install -q --disable-pip-version-check -r "$list"; } \
+		>"$at/log" 2>&1 </dev/null
+	then
+		cat "$at/log" >&2
+		echo "could not install what $list says" >&2
+		return 1
+	fi
+	printf '%s\n' "$want" >"$at/stamp"
+}
+
+finish() {
+	case " $* " in *" inspect "*) venv || exit 1 ;; esac
+	exit 0
 }
 
 installed() {
@@ -38,7 +69,7 @@ done
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	[ -z "$wanted" ] ||
 		echo "not Debian: these packages are needed:$wanted" >&2
-	exit 0
+	finish "$@"
 fi
 
 lacking=
@@ -47,7 +78,7 @@ for package in $wanted; do
 	installed "$package" || lacking="$lacking $package"
 	case $package in *:arm64) foreign=1 ;; esac
 done
-[ -n "$lacking" ] || exit 0
+[ -n "$lacking" ] || finish "$@"
 
 as_root=
 if [ "$(id -u)" != 0 ]; then
@@ -78,3 +109,4 @@ install || { $as_root apt-get -qq -o DPkg::Lock::Timeout=300 update &&
 	echo "could not install:$lacking" >&2
 	exit 1
 }
+finish "$@"

@@ -6,6 +6,9 @@
 #   sandmux-test-scratch:1   only tests/tools/pause, as /pause
 #   sandmux-test-busybox:1   Debian's busybox-static, user 1000, /work
 #   sandmux-test-debian:1    a minimal Debian root
+#   sandmux-test-inspect:1   the same with what Inspect's own checks want (ps,
+#                            adduser, userdel, python3), user 1000, /sandbox;
+#                            also fit for openshell
 # and each of them as NAME-baked:1 with the agent in it, built again when
 # the agent has changed.  Without names: all of them.
 set -eu
@@ -13,7 +16,6 @@ cd "$(dirname "$0")/.."
 B=${B:-${SANDMUX_BUILD:-build}}
 agent=$B/agent/sandmux-agent
 pause=$B/tests/tools/pause
-root=${SANDMUX_DEBIAN_ROOT:-/var/tmp/sandmux-debian-root}
 work=$(mktemp -d)
 trap 'rm -rf "$work" "$work.log"' EXIT
 
@@ -84,12 +86,15 @@ base_busybox() {
 	END
 }
 
-base_debian() {
-	docker image inspect sandmux-test-debian:1 >/dev/null 2>&1 && return
+# debian ROOT IMAGE [OPTION...]: an image of a Debian root, made if it lacks
+debian() {
+	root=$1 image=$2
+	shift 2
+	docker image inspect "$image" >/dev/null 2>&1 && return
 	if [ ! -e "$root/.complete" ] && [ ! -x "$root/usr/bin/apt-get" ]; then
 		echo "images.sh: making a Debian root in $root" >&2
 		rm -rf "$root.new"
-		if ! debootstrap --variant=minbase bookworm "$root.new" \
+		if ! debootstrap --variant=minbase "$@" bookworm "$root.new" \
 			>"$root.log" 2>&1; then
 			tail -n 20 "$root.log" >&2
 			exit 1
@@ -99,7 +104,26 @@ base_debian() {
 	fi
 	tar -C "$root" --exclude ./var/cache/apt --exclude ./var/lib/apt/lists \
 		-c . | docker import -c 'CMD ["sleep", "infinity"]' - \
-		sandmux-test-debian:1 >/dev/null
+		"$image" >/dev/null
+}
+
+base_debian() {
+	debian "${SANDMUX_DEBIAN_ROOT:-/var/tmp/sandmux-debian-root}" \
+		sandmux-test-debian:1
+}
+
+base_inspect() {
+	debian "${SANDMUX_INSPECT_ROOT:-/var/tmp/sandmux-inspect-root}" \
+		sandmux-test-inspect-root:1 --include=adduser,procps,python3
+	made=$(sum tests/images.sh)
+	is sandmux-test-inspect:1 sandmux.made "$made" && return
+	build sandmux-test-inspect:1 "sandmux.made=$made" <<-END
+		FROM sandmux-test-inspect-root:1
+		RUN useradd -u 1000 -m sandbox && mkdir -p /sandbox && \
+			chown 1000:1000 /sandbox
+		USER 1000
+		WORKDIR /sandbox
+	END
 }
 
 bake() {
@@ -119,7 +143,7 @@ bake() {
 for name in "$@"; do
 	kind=${name%-baked}
 	case $kind in
-	scratch|busybox|debian) ;;
+	scratch|busybox|debian|inspect) ;;
 	*) echo "images.sh: no image $name" >&2; exit 2 ;;
 	esac
 	"base_$kind"

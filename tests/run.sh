@@ -5,9 +5,10 @@
 #
 # The last line is "N passed, N failed", and ", N skipped" where there were
 # any; the exit status is 0 only if none failed and some passed.
-# B: the build directory.  PYTHON: the one with pytest.  SANDMUX_LONG=1: the
-# full counts.  SUITES: only these directories of pytest suites.  JOBS: how
-# many files of a suite at a time; 1 more than there are processors.
+# B: the build directory.  PYTHON: the one with pytest; tests/inspect has its
+# own in B/inspect/venv (tests/deps.sh).  SANDMUX_LONG=1: the full counts.
+# SUITES: only these directories of pytest suites.  JOBS: how many files of a
+# suite at a time; 1 more than there are processors.
 set -u
 cd "$(dirname "$0")/.." || exit
 B=${B:-build}
@@ -70,7 +71,9 @@ run() {
 suite() {
 	echo "== $1"
 	rm -f "$work/junit.xml"
-	timeout -k 10 "$((1200 * ${long:-1}))" "$PYTHON" -m pytest -q -rsx \
+	with=$PYTHON
+	[ "$1" != tests/inspect ] || with=$B/inspect/venv/bin/python
+	timeout -k 10 "$((1200 * ${long:-1}))" "$with" -m pytest -q -rsx \
 		-p no:cacheprovider -o "junit_family=xunit2" \
 		-n "$JOBS" --dist loadfile \
 		-o "timeout=$((180 * ${long:-1}))" \

@@ -414,6 +414,54 @@ def beside(table, place, ours, work):
               dict(busy_us=median(busy), idle_us=median(idle)))
 
 
+def provider(place, ours, kind, name):
+    """A loop through an Inspect provider, by the environment that has it."""
+    python = BUILD / "inspect/venv/bin/python"
+    if not python.exists():
+        raise RuntimeError(f"{python}: `make inspect-venv` makes it")
+    env = dict(ours.env, PYTHONPATH=str(ROOT / "host/inspect/src"),
+               SANDMUX_PROGRAM=str(ours.program),
+               # The other one always passes that option.
+               STANDIN_NO_LOGIN_SHELL="1")
+    return Loop(python, ROOT / "tests/bench/provider_loop.py", kind, name,
+                env=env)
+
+
+def provider_rows(table, place, ours, held, work):
+    """The Inspect provider against the C client and the other provider."""
+    mine = provider(place, ours, "sandmux", place.target)
+    ratios = []
+    for turn in range(ROUNDS):
+        theirs = held("run", COMMANDS) if turn % 2 else None
+        us = mine("run", COMMANDS)
+        ratios.append(us / (theirs or held("run", COMMANDS)))
+    table.add(f"{place.name}: exec true, provider / C client's held connection",
+              median(ratios), "x", 1.5, False)
+    small, size = work / "fifty", 50 << 20
+    far = place.directory / "fifty"
+    small.write_bytes(os.urandom(size))
+    ups, downs = [], []
+    for _ in range(COPIES):
+        cp = size / ours.timed("cp", small, f"{place.target}:{far}") / 1e6
+        ups.append(mine("write", far, size) / cp)
+        cp = size / ours.timed("cp", f"{place.target}:{far}", work / "got") / 1e6
+        downs.append(mine("read", far) / cp)
+    for way, found in (("write", ups), ("read", downs)):
+        table.add(f"{place.name}: {way} of 50 MiB, provider / sandmux cp",
+                  median(found), "x", 0.6)
+    if place.name == "openshell":
+        other = provider(place, ours, "openshell", place.box)
+        for verb, number, least, what in (
+                ("run", max(COMMANDS // 4, 5), 5, "exec true"),
+                ("once", 100, 15, "100 at once")):
+            found = [other(verb, number) / mine(verb, number)
+                     for _ in range(3)]
+            table.add(f"{place.name}: {what}, inspect-openshell-sandbox / "
+                      "provider", median(found), "x", least)
+        other.close()
+    mine.close()
+
+
 UNSEALED = {"local": (0.5, 0.5), "docker": (0.5, 0.6),
             "openshell": (0.85, 0.85)}
 
@@ -674,6 +722,7 @@ def one_place(table, place, ours, base, work):
         docker_copies(table, place, ours, work)
         large(table, place, ours)
     many(table, place, held)
+    provider_rows(table, place, ours, held, work)
     held.close()
     per_job(table, place, ours)
     # Fresh processes: what they take when nothing has happened yet.

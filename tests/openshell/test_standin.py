@@ -107,3 +107,30 @@ def test_a_paused_sandbox_loses_its_links(own_gateway, tmp_path):
         docker("unpause", name)
     assert other.sh("pgrep -x cat")
     ch.close()
+
+
+@pytest.mark.parametrize("lists, may", [
+    ("  read_write: [/tmp, /var/tmp]\n", {"/tmp", "/var/tmp", "workdir"}),
+    ("  read_write:\n    - /tmp\n    - \"/var/tmp\"\n",
+     {"/tmp", "/var/tmp", "workdir"}),
+    ("  read_write: [/tmp]\n", {"/tmp", "workdir"}),
+    ("  include_workdir: false\n  read_write: [/var/tmp]\n", {"/var/tmp"}),
+    (None, {"/tmp", "workdir"})])
+def test_the_file_system_lists_of_a_policy(shell, tmp_path, lists, may):
+    extra = []
+    if lists is not None:
+        policy = tmp_path / "policy.yaml"
+        policy.write_text("version: 1\nfilesystem_policy:\n" + lists +
+                          "network_policies: {}\n")
+        extra = ["--policy", str(policy)]
+    name = f"pol{time.monotonic_ns() % 10**9}"
+    status, out, err = shell.create(name, extra=extra)
+    assert status == 0, (out, err)
+    try:
+        found = Box(shell, name).sh(
+            "for d in /tmp /var/tmp $PWD; do touch $d/x && "
+            "echo $d; done; pwd")
+        *written, workdir = found.split()
+        assert {"workdir" if d == workdir else d for d in written} == may
+    finally:
+        shell.delete(name)

@@ -23,6 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "policy.h"
+
 #if defined(__x86_64__)
 #define CAGE_ARCH AUDIT_ARCH_X86_64
 #elif defined(__aarch64__)
@@ -160,11 +162,28 @@ add_path(int ruleset, const char *path, uint64_t access)
 	return r;
 }
 
+/* The policy's paths, or the default ones. */
+static int
+add_list(int ruleset, const char *policy, const char *key,
+    const char *const *defaults, size_t count, uint64_t access)
+{
+	static struct policy_list list;
+	int given = policy_list(policy, key, &list);
+	size_t i;
+
+	for (i = 0; i < (given ? list.count : count); i++) {
+		if (add_path(ruleset, given ? list.paths[i] : defaults[i],
+		    access) == -1) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
 static const char *
-make_ruleset(struct cage *c)
+make_ruleset(struct cage *c, const char *policy)
 {
 	struct landlock_ruleset_attr attr;
-	size_t i;
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
 	    LANDLOCK_CREATE_RULESET_VERSION);
 
@@ -179,18 +198,14 @@ make_ruleset(struct cage *c)
 	if (c->ruleset == -1) {
 		return "cannot create the Landlock ruleset";
 	}
-	for (i = 0; i < sizeof(read_only) / sizeof(read_only[0]); i++) {
-		if (add_path(c->ruleset, read_only[i], CAGE_FS_READ) == -1) {
-			return "cannot add a Landlock rule";
-		}
+	if (add_list(c->ruleset, policy, "read_only", read_only,
+	    sizeof(read_only) / sizeof(read_only[0]), CAGE_FS_READ) == -1 ||
+	    add_list(c->ruleset, policy, "read_write", read_write,
+	    sizeof(read_write) / sizeof(read_write[0]),
+	    attr.handled_access_fs) == -1) {
+		return "cannot add a Landlock rule";
 	}
-	for (i = 0; i < sizeof(read_write) / sizeof(read_write[0]); i++) {
-		if (add_path(c->ruleset, read_write[i],
-		    attr.handled_access_fs) == -1) {
-			return "cannot add a Landlock rule";
-		}
-	}
-	if (add_path(c->ruleset, c->workdir, attr.handled_access_fs) == -1) {
+	if (policy_workdir(policy) && add_path(c->ruleset, c->workdir, attr.handled_access_fs) == -1) {
 		return "cannot add a Landlock rule";
 	}
 	return NULL;
@@ -198,7 +213,7 @@ make_ruleset(struct cage *c)
 
 int
 cage_prepare(struct cage *c, const char *user, const char *workdir,
-    const char **why)
+    const char *policy, const char **why)
 {
 	memset(c, 0, sizeof(*c));
 	c->ruleset = -1;
@@ -211,7 +226,7 @@ cage_prepare(struct cage *c, const char *user, const char *workdir,
 		*why = "cannot own the workspace";
 		return -1;
 	}
-	*why = make_ruleset(c);
+	*why = make_ruleset(c, policy);
 	return *why == NULL ? 0 : -1;
 }
 

@@ -23,11 +23,12 @@ struct cage {
 };
 
 /*
- * Resolves the image's USER and opens every path of the rules.  0, or -1
+ * Resolves the image's USER and opens every path of the rules: those of
+ * the policy's text, or, if that is NULL or has none, the default ones.  0, or -1
  * with *why saying what the real one would say.
  */
 int cage_prepare(struct cage *c, const char *user, const char *workdir,
-    const char **why);
+    const char *policy, const char **why);
 
 /* In the child.  0, or -1 + errno of the step that failed. */
 int cage_enter(const struct cage *c);

@@ -46,7 +46,7 @@ static const char create_head[] =
     "FLAGS\n"
     "      --name <NAME>      Name, made up when missing\n"
     "      --from <IMAGE>     Image to start from\n"
-    "      --policy <FILE>    Policy (must exist, is not read here)\n"
+    "      --policy <FILE>    Policy (its file system lists count here)\n"
     "      --env <KEY=VALUE>  Set a variable, repeatable\n"
     "      --label <K=V>      Attach a label, repeatable\n"
     "      --tty, --no-tty    Accepted\n"

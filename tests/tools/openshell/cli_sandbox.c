@@ -3,6 +3,7 @@
 #include "cli.h"
 
 #include "docker.h"
+#include "policy.h"
 #include "request.h"
 
 #include <stdio.h>
@@ -334,6 +335,25 @@ create_run(struct create_options *o)
 	return r;
 }
 
+/* Its text stays as long as the program. */
+static char policy_text[POLICY_MAX];
+
+static int
+read_policy(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	size_t n;
+
+	if (file == NULL) {
+		return -1;
+	}
+	n = fread(policy_text, 1, sizeof(policy_text) - 1, file);
+	policy_text[n] = '\0';
+	n = ferror(file) != 0 || strlen(policy_text) != n;
+	(void)fclose(file);
+	return n != 0 ? -1 : 0;
+}
+
 int
 cli_create(int argc, char **argv)
 {
@@ -361,9 +381,10 @@ cli_create(int argc, char **argv)
 			return cli_error("", bad);
 		}
 	}
-	if (o.policy != NULL && access(o.policy, R_OK) != 0) {
+	if (o.policy != NULL && read_policy(o.policy) == -1) {
 		return cli_error("", "failed to read sandbox policy");
 	}
+	o.cr.policy = policy_text;
 	return create_run(&o);
 }
 

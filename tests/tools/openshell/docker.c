@@ -2,6 +2,7 @@
 /* docker: create, delete and list, by the docker client. */
 #include "docker.h"
 
+#include "policy.h"
 #include "request.h"
 #include "state.h"
 
@@ -30,6 +31,8 @@ void
 docker_pack(struct wire_buf *b, const struct docker_create *cr)
 {
 	struct request rq;
+	uint8_t *both;
+	size_t labels;
 
 	memset(&rq, 0, sizeof(rq));
 	rq.name = cr->name;
@@ -38,15 +41,25 @@ docker_pack(struct wire_buf *b, const struct docker_create *cr)
 	rq.nenv = cr->nenv;
 	rq.argv = cr->argv;
 	rq.argc = cr->argc;
-	rq.input = (const uint8_t *)cr->labels;
-	rq.input_len = strlen(cr->labels) + 1;
+	/* Both strings, each with its NUL. */
+	labels = strlen(cr->labels) + 1;
+	rq.input_len = labels + strlen(cr->policy) + 1;
+	both = malloc(rq.input_len);
+	if (both == NULL) {
+		abort();
+	}
+	memcpy(both, cr->labels, labels);
+	memcpy(both + labels, cr->policy, rq.input_len - labels);
+	rq.input = both;
 	request_pack(b, &rq);
+	free(both);
 }
 
 int
 docker_unpack(struct docker_create *cr, const uint8_t *p, size_t n)
 {
 	struct request rq;
+	size_t used;
 
 	if (request_unpack(&rq, p, n) == -1) {
 		return -1;
@@ -61,6 +74,11 @@ docker_unpack(struct docker_create *cr, const uint8_t *p, size_t n)
 		return -1;
 	}
 	cr->labels = (const char *)rq.input;
+	used = strlen(cr->labels) + 1;
+	if (used >= rq.input_len) {
+		return -1;
+	}
+	cr->policy = cr->labels + used;
 	return 0;
 }
 
@@ -272,7 +290,8 @@ supervisor_path(void)
 }
 
 static void
-run_args(struct args *a, const struct state_sandbox *sb)
+run_args(struct args *a, const struct docker_create *cr,
+    const struct state_sandbox *sb)
 {
 	static const char *const fixed[] = {
 		"docker", "run", "-d", "--network", "none", "--user", "0:0",
@@ -286,6 +305,7 @@ run_args(struct args *a, const struct state_sandbox *sb)
 	};
 	static char label[STATE_PATH + 32];
 	static char mount[2][STATE_PATH * 2];
+	static char policy[POLICY_MAX + 32];
 	char link[STATE_PATH];
 	size_t i;
 
@@ -305,6 +325,12 @@ run_args(struct args *a, const struct state_sandbox *sb)
 	add(a, mount[0]);
 	add(a, "-v");
 	add(a, mount[1]);
+	if (cr->policy[0] != '\0') {
+		(void)snprintf(policy, sizeof(policy), "STANDIN_POLICY=%s",
+		    cr->policy);
+		add(a, "--env");
+		add(a, policy);
+	}
 	add(a, "--name");
 	add(a, sb->container);
 	add(a, sb->image);
@@ -324,7 +350,7 @@ start_container(const struct docker_create *cr, const struct state_sandbox *sb,
 	if (inspect_image(sb->image, image, &workdir) == -1) {
 		return enter_error(sb->name, image, out);
 	}
-	run_args(&a, sb);
+	run_args(&a, cr, sb);
 	(void)snprintf(count, sizeof(count), "%u", cr->nenv);
 	add(&a, image);
 	add(&a, workdir);

@@ -15,6 +15,7 @@ struct docker_create {
 	const char *image;
 	const char **env;	/* KEY=VALUE */
 	uint32_t nenv;
+	const char *policy;	/* its text, or "" */
 	const char *labels;	/* "K=V\n" each */
 	const char **argv;	/* the main command */
 	uint32_t argc;

@@ -18,7 +18,7 @@ STANDIN_MUSL := -static -idirafter /usr/include \
 STANDIN_CLI := cli cli_exec cli_gateway cli_help cli_sandbox cli_tty \
 	docker request state wire
 STANDIN_GATEWAY := gateway docker keepalive link queue request state wire
-STANDIN_SUPERVISOR := supervisor cage reaper session spawn wire
+STANDIN_SUPERVISOR := supervisor cage policy reaper session spawn wire
 
 STANDIN_PROGRAMS := $(STANDIN_OUT)/openshell $(STANDIN_OUT)/gateway \
 	$(STANDIN_OUT)/supervisor $(STANDIN_OUT)/probe

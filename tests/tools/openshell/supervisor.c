@@ -120,7 +120,8 @@ main(int argc, char **argv)
 	(void)umask(022);
 	(void)chmod(SUPERVISOR_DIR, 0700);
 	signals = open_signals();
-	if (cage_prepare(&cage, argv[1], argv[2], &why) == -1) {
+	if (cage_prepare(&cage, argv[1], argv[2], getenv("STANDIN_POLICY"),
+	    &why) == -1) {
 		refuse(why);
 	}
 	spawn_init(&cage, argv + 4, nenv);
