@@ -5,10 +5,9 @@
 # Made from nothing, no registry is asked:
 #   sandmux-test-scratch:1   only tests/tools/pause, as /pause
 #   sandmux-test-busybox:1   Debian's busybox-static, user 1000, /work
-#   sandmux-test-debian:1    a minimal Debian root
-#   sandmux-test-inspect:1   the same with what Inspect's own checks want (ps,
-#                            adduser, userdel, python3), user 1000, /sandbox;
-#                            also fit for openshell
+#   sandmux-test-debian:1    a small Debian root, with what Inspect's own
+#                            checks want: ps, adduser, userdel, python3
+#   sandmux-test-inspect:1   the same, user 1000, /sandbox: fit for openshell
 # and each of them as NAME-baked:1 with the agent in it, built again when
 # the agent has changed.  Without names: all of them.
 set -eu
@@ -16,6 +15,8 @@ cd "$(dirname "$0")/.."
 B=${B:-${SANDMUX_BUILD:-build}}
 agent=$B/agent/sandmux-agent
 pause=$B/tests/tools/pause
+packages=adduser,procps,python3
+root=${SANDMUX_DEBIAN_ROOT:-/var/tmp/sandmux-debian-$packages}
 work=$(mktemp -d)
 trap 'rm -rf "$work" "$work.log"' EXIT
 
@@ -86,16 +87,13 @@ base_busybox() {
 	END
 }
 
-# debian ROOT IMAGE [OPTION...]: an image of a Debian root, made if it lacks
-debian() {
-	root=$1 image=$2
-	shift 2
-	docker image inspect "$image" >/dev/null 2>&1 && return
-	if [ ! -e "$root/.complete" ] && [ ! -x "$root/usr/bin/apt-get" ]; then
+base_debian() {
+	is sandmux-test-debian:1 sandmux.packages "$packages" && return
+	if [ ! -x "$root/usr/bin/apt-get" ]; then
 		echo "images.sh: making a Debian root in $root" >&2
 		rm -rf "$root.new"
-		if ! debootstrap --variant=minbase "$@" bookworm "$root.new" \
-			>"$root.log" 2>&1; then
+		if ! debootstrap --variant=minbase --include="$packages" \
+			bookworm "$root.new" >"$root.log" 2>&1; then
 			tail -n 20 "$root.log" >&2
 			exit 1
 		fi
@@ -103,22 +101,17 @@ debian() {
 		mv "$root.new" "$root"
 	fi
 	tar -C "$root" --exclude ./var/cache/apt --exclude ./var/lib/apt/lists \
-		-c . | docker import -c 'CMD ["sleep", "infinity"]' - \
-		"$image" >/dev/null
-}
-
-base_debian() {
-	debian "${SANDMUX_DEBIAN_ROOT:-/var/tmp/sandmux-debian-root}" \
-		sandmux-test-debian:1
+		-c . | docker import -c 'CMD ["sleep", "infinity"]' \
+		-c "LABEL sandmux.packages=$packages" - \
+		sandmux-test-debian:1 >/dev/null
 }
 
 base_inspect() {
-	debian "${SANDMUX_INSPECT_ROOT:-/var/tmp/sandmux-inspect-root}" \
-		sandmux-test-inspect-root:1 --include=adduser,procps,python3
-	made=$(sum tests/images.sh)
+	base_debian
+	made=$(docker image inspect -f '{{.Id}}' sandmux-test-debian:1)
 	is sandmux-test-inspect:1 sandmux.made "$made" && return
 	build sandmux-test-inspect:1 "sandmux.made=$made" <<-END
-		FROM sandmux-test-inspect-root:1
+		FROM sandmux-test-debian:1
 		RUN useradd -u 1000 -m sandbox && mkdir -p /sandbox && \
 			chown 1000:1000 /sandbox
 		USER 1000
