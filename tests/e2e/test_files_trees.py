@@ -464,7 +464,7 @@ def test_download_cut_off(host, here, how):
 def test_the_controller_dies(new_host, here):
     source = big_tree(here / "src")
     (here / "dst").mkdir()
-    one = new_host()
+    one = new_host("--linger 1")
     client = one.popen("cp", "-r", str(source), f"local:{here}/dst/new")
     wait_for("the temporary name", lambda: os.listdir(here / "dst"))
     os.kill(one.controllers()[0], signal.SIGKILL)
