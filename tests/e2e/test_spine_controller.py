@@ -241,7 +241,7 @@ def test_a_detached_job_is_handed_over(new_host, tmp_path, target):
     done = old.run("exec", "-d", str(target), "--", "sh", "-c",
                    f"echo out; sleep {mark}; :")
     assert done.status == 0, done
-    wait_for("the job", lambda: find(mark))
+    wait_for("the shell and its child", lambda: len(find(mark)) == 2)
     pid, = host.controllers()
     session = host.session(target)
     job = sorted(find(mark))

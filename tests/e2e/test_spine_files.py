@@ -298,7 +298,7 @@ def test_a_source_that_breaks(host, target, place, tmp_path):  # noqa: F811
     (["a", "b"], b"both operands are local"),
     (["local:/a", "local:/b"], b"both operands are in targets"),
     (["local:", "b"], b"path is empty"), (["local", "b"], b"local"),
-    (["x", "nosuch:/a"], b"no such target"), (["-"], b"two operands"),
+    (["x", "No:/a"], b"no such target"), (["-"], b"two operands"),
     (["", "local:/a"], b"empty"),
 ])
 def test_operands(host, args, words):  # noqa: F811
