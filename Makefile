@@ -228,7 +228,8 @@ WHEEL_ARCH := $(shell uname -m)
 VENV_PYTHON := $(B)/inspect/venv/bin/python
 .PHONY: wheel inspect-venv
 inspect-venv: $(NEED)
-wheel: $(STATIC_BIN) | $(NEED)
+# That agent by name: as one of .SECONDARY's it is made only if it is asked for.
+wheel: $(HAVE_ARM64) $(STATIC_BIN) | $(NEED)
 	@rm -rf $(WHEEL)
 	@mkdir -p $(WHEEL)/source
 	@cp -R host/inspect/. LICENSE $(WHEEL)/source
