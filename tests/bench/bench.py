@@ -153,7 +153,8 @@ def agents(controller):
     found = []
     for pid in table:
         text = proc(pid, "cmdline")
-        if b"agent" in os.path.basename(text.split(b"\0")[0]) and \
+        name = os.path.basename(text.split(b"\0")[0])
+        if (b"agent" in name or name.startswith(b".sandmux-")) and \
                 sessions & set(WORDS.findall(text)):
             found.append(pid)
     return found
@@ -196,12 +197,13 @@ class Docker:
         self.docker = shutil.which("docker")
         if self.docker is None:
             raise RuntimeError("docker is not installed")
-        run("sh", ROOT / "tests/images.sh", "debian-baked",
+        # Not baked: BASE would find this tree's agent there.
+        run("sh", ROOT / "tests/images.sh", "debian",
             env=dict(os.environ, B=str(BUILD)))
         self.box = "sandmux-bench-" + uuid.uuid4().hex[:8]
         run(self.docker, "run", "-d", "--name", self.box, "--network", "none",
             "--tmpfs", "/far:exec,mode=1777,size=6g",
-            "sandmux-test-debian-baked:1", "sleep", "2147483647")
+            "sandmux-test-debian:1", "sleep", "2147483647")
         self.target = "docker:" + self.box
         self.tools = pathlib.Path("/usr/local/bin")
         self.directory = pathlib.Path("/far")

@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -145,3 +146,8 @@ def pytest_collection_modifyitems(items):
             if name in UNDER_QEMU:
                 item.add_marker(pytest.mark.skip(
                     reason="qemu-user: " + UNDER_QEMU[name]))
+
+
+def pytest_sessionfinish():
+    if "spine" in sys.modules:
+        sys.modules["spine"].end_all()

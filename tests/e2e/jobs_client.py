@@ -4,7 +4,6 @@ jobs: their flags, signals, cancels at any moment, JOBS, KILL and ATTACH.
 
 Messages come from the table in tests/vectors/make_wire.py.
 """
-import atexit
 import os
 import shutil
 import socket
@@ -15,8 +14,8 @@ import threading
 import time
 
 import pytest
-from spine import (BUILD, LIMIT, ROOT, SANDMUX, Host, Target, agents, find,
-                   get_target, kill_all, once, processes, wait_for)
+from spine import (BUILD, LIMIT, ROOT, SANDMUX, Host, Target, agents, at_end,
+                   find, get_target, kill_all, once, processes, wait_for)
 
 sys.path.insert(0, str(ROOT / "tests/vectors"))
 import make_wire  # noqa: E402
@@ -307,7 +306,7 @@ class UserTarget(Target):
     def __init__(self):
         super().__init__("user", "local", tempfile.mkdtemp(prefix="spine-u"))
         os.chmod(self.tmp, 0o777)
-        atexit.register(shutil.rmtree, self.tmp, True)
+        at_end(shutil.rmtree, self.tmp, True)
 
 
 def user_host(uid=UID, serve=""):

@@ -6,6 +6,7 @@ A Host is a runtime directory with its controller; a Target is a place where
 commands run.  Targets are made once and live until the tests end.
 """
 import atexit
+import contextlib
 import json
 import os
 import pathlib
@@ -36,6 +37,13 @@ def count(small, full):
     """How many: `make check` or `make check-long`."""
     return full if LONG else small
 
+
+# What is to go when the tests end, the last one first.  Before a worker says
+# that it is done: from then on it has only seconds.
+_ends = contextlib.ExitStack()
+at_end = _ends.callback
+end_all = _ends.close
+atexit.register(end_all)
 
 _serial = [os.getpid() * 1000]
 _lock = threading.Lock()
@@ -294,13 +302,13 @@ class Local(Target):
 
     def __init__(self):
         super().__init__("local", "local", tempfile.mkdtemp(prefix="spine-t"))
-        atexit.register(shutil.rmtree, self.tmp, True)
+        at_end(shutil.rmtree, self.tmp, True)
 
 
 class Docker(Target):
     def __init__(self, name, *options, tmp="/tmp", root=True):
         self.box = docker_start(name, *options)
-        atexit.register(docker_remove, self.box)
+        at_end(docker_remove, self.box)
         self.root = root
         super().__init__("docker", f"docker:{self.box}", tmp)
 
@@ -329,7 +337,7 @@ class Openshell(Target):
             stderr=subprocess.STDOUT, timeout=300, check=False)
         if done.returncode != 0:
             skip(f"no openshell sandbox: {done.stdout.decode()[-300:]}")
-        atexit.register(self.delete)
+        at_end(self.delete)
         super().__init__("openshell", f"openshell:{self.box}", "/tmp")
 
     def argv(self, script):
@@ -374,7 +382,7 @@ def openshell_bin():
     """A directory with `openshell`: the stand-in, or what OPENSHELL says."""
     def make():
         bins = pathlib.Path(tempfile.mkdtemp(prefix="spine-bin"))
-        atexit.register(shutil.rmtree, bins, True)
+        at_end(shutil.rmtree, bins, True)
         real = os.environ.get("OPENSHELL")
         if real:
             (bins / "openshell").symlink_to(os.path.abspath(real))
@@ -385,7 +393,7 @@ def openshell_bin():
                         "export STANDIN_DIR\n"
                         f"exec {BUILD}/tests/openshell/openshell \"$@\"\n")
         wrap.chmod(0o755)
-        atexit.register(lambda: subprocess.run(
+        at_end(lambda: subprocess.run(
             [str(wrap), "standin", "stop"], stdin=subprocess.DEVNULL,
             capture_output=True, timeout=120, check=False))
         return bins
@@ -470,7 +478,7 @@ def _close_hosts():
         one.close()
 
 
-atexit.register(_close_hosts)
+at_end(_close_hosts)
 
 
 def _terminated(number, frame):

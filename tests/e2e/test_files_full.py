@@ -2,7 +2,6 @@
 """Copies that find no room, up and down, for each real cause: a full file
 system, a quota, a limit on a file's size.  The error says which, the old file
 is whole, and nothing lies beside it."""
-import atexit
 import json
 import os
 import pathlib
@@ -11,7 +10,7 @@ import subprocess
 import tempfile
 
 import pytest
-from spine import (MIB, Host, agents, host, once,  # noqa: F401
+from spine import (MIB, Host, agents, at_end, host, once,  # noqa: F401
                    shared_host)
 
 ROOM = 2 * MIB
@@ -28,9 +27,9 @@ def run(*words):
 def mounted(*words):
     """A directory with something mounted on it until the tests end."""
     top = tempfile.mkdtemp(prefix="spine-full")
-    atexit.register(shutil.rmtree, top, True)
+    at_end(shutil.rmtree, top, True)
     run("mount", *words, top)
-    atexit.register(subprocess.run, ["umount", "-l", top], check=False)
+    at_end(subprocess.run, ["umount", "-l", top], check=False)
     return pathlib.Path(top)
 
 

@@ -35,6 +35,7 @@ def host():
 
 def pytest_sessionfinish():
     _host.close()
+    spine.end_all()
 
 
 @pytest.fixture
