@@ -73,7 +73,7 @@ suite() {
 	rm -f "$work/junit.xml"
 	with=$PYTHON
 	[ "$1" != tests/inspect ] || with=$B/inspect/venv/bin/python
-	timeout -k 10 "$((1200 * ${long:-1}))" "$with" -m pytest -q -rsx \
+	timeout -k 10 "$((2400 * ${long:-1}))" "$with" -m pytest -q -rsx \
 		-p no:cacheprovider -o "junit_family=xunit2" \
 		-n "$JOBS" --dist loadfile \
 		-o "timeout=$((180 * ${long:-1}))" \
