@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # sandmux: see README.md.  One GNU Makefile, no configure.
 #
 # make            build/host/sandmux, with build/agent/sandmux-agent inside

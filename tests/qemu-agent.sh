@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Stands in for an arm64 agent on a host of another kind: runs it under
 # qemu-user.  The hash that the host knows is this script's, so that word is
 # left out.  The Makefile puts the agent's path in.
