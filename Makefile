@@ -229,8 +229,10 @@ WHEEL_ARCH := $(shell uname -m)
 VENV_PYTHON := $(B)/inspect/venv/bin/python
 .PHONY: wheel inspect-venv
 inspect-venv: $(NEED)
-# That agent by name: as one of .SECONDARY's it is made only if it is asked for.
-wheel: $(HAVE_ARM64) $(STATIC_BIN) | $(NEED)
+# A make of its own finds that agent there: as one of .SECONDARY's it would not
+# make an older program be linked again.
+wheel: $(HAVE_ARM64) | $(NEED)
+	@$(MAKE) --no-print-directory static
 	@rm -rf $(WHEEL)
 	@mkdir -p $(WHEEL)/source
 	@cp -R host/inspect/. LICENSE $(WHEEL)/source
