@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The provider against Inspect's interface: each fact that binds it."""
-import contextlib
 import ast
+import contextlib
 import inspect as introspect
 import json
 import logging
