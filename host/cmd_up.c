@@ -114,24 +114,14 @@ build(struct up *u)
 /* ---- what is said ----------------------------------------------------- */
 
 static void
-text_or_null(struct json *json, const char *key, const char *text)
-{
-	if (text == NULL) {
-		json_null(json, key);
-	} else {
-		json_string(json, key, text);
-	}
-}
-
-static void
 prepared(struct json *json, const struct sandbox *s)
 {
 	json_string(json, "key", s->key);
 	json_string(json, "transport", s->transport);
-	text_or_null(json, "image", s->image);
-	text_or_null(json, "workdir", s->workdir);
-	text_or_null(json, "user", s->user);
-	text_or_null(json, "policy", s->policy);
+	json_string_or_null(json, "image", s->image);
+	json_string_or_null(json, "workdir", s->workdir);
+	json_string_or_null(json, "user", s->user);
+	json_string_or_null(json, "policy", s->policy);
 }
 
 static int

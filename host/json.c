@@ -220,3 +220,13 @@ json_free(struct json *json)
 	free(json->data);
 	*json = (struct json){ 0 };
 }
+
+void
+json_string_or_null(struct json *json, const char *key, const char *text)
+{
+	if (text == NULL) {
+		json_null(json, key);
+	} else {
+		json_string(json, key, text);
+	}
+}

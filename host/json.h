@@ -41,6 +41,9 @@ void json_i64(struct json *json, const char *key, int64_t value);
 void json_double(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
+/* A string, or null where text is NULL. */
+void json_string_or_null(struct json *json, const char *key,
+    const char *text);
 /* A text that is JSON already. */
 void json_raw(struct json *json, const char *key, const char *text,
     size_t len);

@@ -514,16 +514,6 @@ lifecycle_list(const struct lifecycle *life,
 	return rc;
 }
 
-static void
-text_or_null(struct json *json, const char *key, const char *text)
-{
-	if (text == NULL) {
-		json_null(json, key);
-	} else {
-		json_string(json, key, text);
-	}
-}
-
 void
 lifecycle_json(struct json *json, const struct sandbox *s)
 {
@@ -531,7 +521,7 @@ lifecycle_json(struct json *json, const struct sandbox *s)
 	json_string(json, "name", s->name);
 	json_string(json, "target", s->name);
 	json_string(json, "transport", s->transport);
-	text_or_null(json, "container", s->container);
-	text_or_null(json, "workdir", s->workdir);
-	text_or_null(json, "user", s->user);
+	json_string_or_null(json, "container", s->container);
+	json_string_or_null(json, "workdir", s->workdir);
+	json_string_or_null(json, "user", s->user);
 }

@@ -187,3 +187,14 @@ transport_program(struct transport_place *place, const char *name,
 	}
 	return 0;
 }
+
+int
+transport_run(struct transport_place *place, struct runcmd *cmd,
+    const struct argv *argv, uint64_t deadline, struct error *error)
+{
+	cmd->path = place->facts.program;
+	cmd->argv = argv;
+	cmd->env = place->child_env;
+	cmd->deadline = deadline;
+	return runcmd_run(cmd, error);
+}

@@ -15,6 +15,7 @@
 
 #include "argv.h"
 #include "error.h"
+#include "runcmd.h"
 #include "sandbox.h"
 #include "seal.h"
 #include "target.h"
@@ -206,5 +207,9 @@ const char *transport_getenv(char *const *env, const char *name);
  */
 int transport_program(struct transport_place *place, const char *name,
     const char *cure, struct error *error);
+
+/* Run facts.program with argv to its end; runcmd_run()'s values. */
+int transport_run(struct transport_place *place, struct runcmd *cmd,
+    const struct argv *argv, uint64_t deadline, struct error *error);
 
 #endif

@@ -17,17 +17,6 @@
 #define TAR_BLOCK 512u
 #define STATUS_MAX 32
 
-int
-transport_docker_run(struct transport_place *place, struct runcmd *cmd,
-    const struct argv *argv, uint64_t deadline, struct error *error)
-{
-	cmd->path = place->facts.program;
-	cmd->argv = argv;
-	cmd->env = place->child_env;
-	cmd->deadline = deadline;
-	return runcmd_run(cmd, error);
-}
-
 /* The next line of *text into out[cap]; false when there is none. */
 static bool
 line(char **text, char *out, size_t cap)
@@ -139,7 +128,7 @@ inspect(struct transport_place *place, uint64_t deadline,
 	    "{{range .HostConfig.GroupAdd}}{{.}}:{{end}}{{\"\\n\"}}"
 	    "{{.Config.WorkingDir}}");
 	argv_add(&argv, place->target.name);
-	if (transport_docker_run(place, cmd, &argv, deadline, error) == 0) {
+	if (transport_run(place, cmd, &argv, deadline, error) == 0) {
 		if (cmd->status != 0) {
 			refused(place, cmd, error);
 		} else {
@@ -196,7 +185,7 @@ transport_docker_look_up_arch(struct transport_place *place, struct runcmd *cmd,
 	argv_add(&argv, "inspect");
 	argv_add(&argv, "--format={{.Architecture}}");
 	argv_add(&argv, image);
-	if (transport_docker_run(place, cmd, &argv, deadline, &ignored) < 0 ||
+	if (transport_run(place, cmd, &argv, deadline, &ignored) < 0 ||
 	    cmd->status != 0 || !line(&text, place->facts.arch,
 	    sizeof(place->facts.arch))) {
 		place->facts.arch[0] = '\0';
@@ -276,7 +265,7 @@ transport_docker_copy(struct transport_place *place, struct runcmd *cmd, const c
 	cmd->input = tar;
 	if (tar == NULL) {
 		error_set(error, WIRE_STEP_START, errno, "docker cp");
-	} else if (transport_docker_run(place, cmd, &argv, deadline, error) == 0) {
+	} else if (transport_run(place, cmd, &argv, deadline, error) == 0) {
 		rc = cmd->status == 0 ? 0 : -1;
 		if (rc < 0) {
 			not_copied(place, cmd, error);

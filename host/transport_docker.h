@@ -14,9 +14,6 @@
 #define CURE "install Docker's client (Debian: docker.io), or add its " \
     "directory to PATH"
 
-/* Run facts.program with argv to its end; runcmd_run()'s values. */
-int transport_docker_run(struct transport_place *place, struct runcmd *cmd,
-    const struct argv *argv, uint64_t deadline, struct error *error);
 
 /* Transport's resolve. */
 int transport_docker_resolve(struct transport_place *place,

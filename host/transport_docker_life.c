@@ -46,7 +46,7 @@ static int
 finish(struct transport_place *place, struct runcmd *cmd,
     const struct argv *argv, uint64_t deadline, struct error *error)
 {
-	if (transport_docker_run(place, cmd, argv, deadline, error) < 0) {
+	if (transport_run(place, cmd, argv, deadline, error) < 0) {
 		return -1;
 	}
 	if (cmd->status != 0) {
@@ -226,7 +226,7 @@ ended(struct transport_place *place, const struct sandbox *s,
 		argv_add(&argv, "--tail");
 		argv_add(&argv, "5");
 		argv_add(&argv, s->container);
-		if (transport_docker_run(place, cmd, &argv, deadline, &ignored) == 0) {
+		if (transport_run(place, cmd, &argv, deadline, &ignored) == 0) {
 			runcmd_blame(cmd, error);
 		}
 	}

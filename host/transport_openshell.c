@@ -55,17 +55,6 @@ static const char *const places[] = {
 	"/tmp", "/var/tmp", "HOME", "CWD", "/dev/shm", "/run",
 };
 
-int
-transport_openshell_run(struct transport_place *place, struct runcmd *cmd,
-    const struct argv *argv, uint64_t deadline, struct error *error)
-{
-	cmd->path = place->facts.program;
-	cmd->argv = argv;
-	cmd->env = place->child_env;
-	cmd->deadline = deadline;
-	return runcmd_run(cmd, error);
-}
-
 /* Whether exec_args have it already: twice is an error to the CLI. */
 static bool
 said(const struct sandbox *sandbox, const char *option)
@@ -133,7 +122,7 @@ probe(struct transport_place *place, struct runcmd *cmd, uint64_t deadline,
 	argv_add(&argv, "sandbox");
 	argv_add(&argv, "exec");
 	argv_add(&argv, "--help");
-	if (transport_openshell_run(place, cmd, &argv, deadline, error) < 0) {
+	if (transport_run(place, cmd, &argv, deadline, error) < 0) {
 		return -1;
 	}
 	if (cmd->status != 0 || !transport_openshell_lists(cmd->out, "--tty")) {
@@ -245,7 +234,7 @@ look(struct transport_place *place, uint64_t deadline, struct error *error)
 	argv_add(&argv, "sandbox");
 	argv_add(&argv, "list");
 	argv_add(&argv, "--names");
-	if (transport_openshell_run(place, cmd, &argv, deadline, error) < 0) {
+	if (transport_run(place, cmd, &argv, deadline, error) < 0) {
 		error->step = WIRE_STEP_UNREACHABLE;
 	} else if (cmd->status == USAGE) {
 		rc = 0;			/* this CLI cannot tell */
@@ -368,7 +357,7 @@ take_back(struct transport_place *place, struct runcmd *cmd,
 	argv_add(&argv, name);
 	add_places(&argv);
 	cmd->input = NULL;
-	transport_openshell_run(place, cmd, &argv, clock_now() + CLEAN_MS * CLOCK_MS, &ignored);
+	transport_run(place, cmd, &argv, clock_now() + CLEAN_MS * CLOCK_MS, &ignored);
 	place->facts.agent[0] = '\0';
 }
 
@@ -388,7 +377,7 @@ send_piece(struct transport_place *place, struct runcmd *cmd,
 	} else {
 		argv_add(&argv, place->facts.agent);
 	}
-	if (transport_openshell_run(place, cmd, &argv, deadline, error) < 0) {
+	if (transport_run(place, cmd, &argv, deadline, error) < 0) {
 		return -1;
 	}
 	if (!arrived(place, cmd, mark, expected)) {

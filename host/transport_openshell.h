@@ -12,10 +12,6 @@
 #define PROGRAM "openshell"
 #define CURE "install OpenShell's CLI or add its directory to PATH"
 
-/* Run facts.program with argv to its end; runcmd_run()'s values. */
-int transport_openshell_run(struct transport_place *place,
-    struct runcmd *cmd, const struct argv *argv, uint64_t deadline,
-    struct error *error);
 
 /* Whether a --help text has the option as a word of its own. */
 bool transport_openshell_lists(const char *help, const char *option);

@@ -62,7 +62,7 @@ static int
 finish(struct transport_place *place, struct runcmd *cmd,
     const struct argv *argv, uint64_t deadline, struct error *error)
 {
-	if (transport_openshell_run(place, cmd, argv, deadline, error) < 0) {
+	if (transport_run(place, cmd, argv, deadline, error) < 0) {
 		return -1;
 	}
 	if (cmd->status != 0) {
