@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "crew.h"
+#include "interrupt.h"
 #include "lifecycle.h"
 #include "options.h"
 #include "run.h"
@@ -273,6 +274,11 @@ make(struct up *u)
 	unsigned i, planned;
 	int number = 0, status = CMD_OK;
 
+	/* From the first record on a signal takes everything back. */
+	if (interrupt_init() < 0) {
+		error_set(&error, WIRE_STEP_START, errno, "signals");
+		return cmd_fail("up", &error, CMD_FAILED);
+	}
 	if (plan(u, &planned) < 0) {
 		status = CMD_FAILED;
 	} else {

@@ -124,6 +124,44 @@ def test_killed_at_each_step_of_the_records(boxes, call, tmp_path):  # noqa: F81
     assert_cleanup_leaves_nothing(boxes, "local")
 
 
+@pytest.mark.parametrize("call", ["mkdir", "fsync", "rename", "unlink",
+                                  "flock"])
+def test_told_to_end_at_each_step_of_the_records(boxes, call,  # noqa: F811
+                                                 tmp_path):
+    """Nothing is built, so nothing has waited for signals before."""
+    strace = shutil.which("strace")
+    if strace is None:
+        skip("strace is not installed")
+    assert boxes.exec("local", "true").status == 0  # a controller runs
+    assert boxes.ls() == {}                         # and there is a store
+    file = tmp_path / "sandmux.yaml"
+    file.write_text("transport: local\n")
+    ended, log = 0, tmp_path / "strace"
+    for at in range(1, 30):
+        # Not -f: a worker that is killed leaves what cleanup is for.
+        done = subprocess.run(
+            [strace, "-qq", "-o", log, "-e", f"trace={call}",
+             "-e", f"inject={call}:signal=TERM:when={at}",
+             SANDMUX, "up", "--no-build", "-f", str(file)], env=boxes.env,
+            timeout=LIMIT, capture_output=True, stdin=subprocess.DEVNULL,
+            check=False)
+        if "SIGTERM" not in log.read_text():
+            assert done.returncode == 0, done
+            break
+        ended += 1
+        if done.returncode == 0:        # it was done by then
+            name = done.stdout.decode().strip()
+            assert boxes.run("down", name).status == 0
+        else:
+            assert done.returncode in (-signal.SIGTERM,
+                                       128 + signal.SIGTERM), done
+        assert boxes.records() == [] and boxes.there("local") == []
+    else:
+        pytest.fail("it never came through")
+    assert ended >= 1, done
+    assert_cleanup_leaves_nothing(boxes, "local")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(boxes, remote, number, tmp_path):  # noqa: F811
     """What was made goes again before it ends."""
