@@ -74,7 +74,7 @@ NEED := $(if $(WANTED),$(B)/deps)
 .PHONY: all deps $(B)/deps
 deps: $(B)/deps
 $(B)/deps:
-	@B=$(B) PYTHON=$(PYTHON) sh tests/deps.sh $(WANTED)
+	@sh tests/deps.sh $(WANTED)
 
 # ---- variants: the same sources, compiled in several ways --------------
 
@@ -228,10 +228,11 @@ WHEEL := $(B)/wheel
 WHEEL_ARCH := $(shell uname -m)
 VENV_PYTHON := $(B)/inspect/venv/bin/python
 .PHONY: wheel inspect-venv
-inspect-venv: $(NEED)
+inspect-venv: | $(NEED)
+	@B=$(B) PYTHON=$(PYTHON) sh tests/inspect/venv.sh
 # A make of its own finds that agent there: as one of .SECONDARY's it would not
 # make an older program be linked again.
-wheel: $(HAVE_ARM64) | $(NEED)
+wheel: $(HAVE_ARM64) inspect-venv | $(NEED)
 	@$(MAKE) --no-print-directory static
 	@rm -rf $(WHEEL)
 	@mkdir -p $(WHEEL)/source
@@ -379,9 +380,9 @@ TEST_PROGRAMS = all static sanitize $(UNIT_BINS) $(REPLAY_BINS) $(TOOL_BINS) \
 
 .PHONY: check check-long check-sanitize check-arm64 test-programs
 test-programs: $(TEST_PROGRAMS)
-check: $(TEST_PROGRAMS)
+check: $(TEST_PROGRAMS) inspect-venv
 	@B=$(B) PYTHON=$(PYTHON) sh tests/run.sh
-check-long: $(TEST_PROGRAMS)
+check-long: $(TEST_PROGRAMS) inspect-venv
 	@B=$(B) PYTHON=$(PYTHON) SANDMUX_LONG=1 sh tests/run.sh
 # The whole programs under ASan and UBSan, on local and in a Debian root.
 check-sanitize: $(TEST_PROGRAMS)
@@ -441,7 +442,7 @@ $(B)/bench/client_loop: $(B)/host/tests/bench/client_loop.o \
 	$(call say,LD $@)
 	$(Q)$(CC) -pie -o $@ $^ $(HOST_LIBS)
 bench: all $(BENCH_BINS) $(B)/bench/client_loop $(B)/tests/tools/pause \
-	$(STANDIN)
+	$(STANDIN) inspect-venv
 	@B=$(B) BASE=$(BASE) $(PYTHON) tests/bench/bench.py
 demo: all $(B)/tests/tools/pause
 	@B=$(B) sh tests/demo.sh

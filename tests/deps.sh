@@ -2,14 +2,10 @@
 # SPDX-License-Identifier: MIT
 # deps.sh PURPOSE...: install what a purpose lacks, on Debian and its kin.
 #
-# `inspect` also makes a virtual environment, $B/inspect/venv, with what
-# tests/inspect/requirements.txt says: Debian has no inspect-ai.
-#
 # Called by the Makefile before anything is built.  Says nothing and takes no
 # time when all is there; elsewhere than on Debian it only lists what it
 # would have installed, and the build says what is missing.
 set -u
-B=${B:-build}
 
 packages() {
 	case $1 in
@@ -28,32 +24,6 @@ packages() {
 	esac
 }
 
-# The virtual environment; one that is as it should be costs nothing.
-venv() {
-	list=tests/inspect/requirements.txt
-	python=${PYTHON:-/usr/bin/python3}
-	at=$B/inspect
-	want=$("$python" -V 2>&1; cat "$list")
-	[ "$want" = "$(cat "$at/stamp" 2>/dev/null)" ] && return
-	echo "installing Inspect in $at/venv" >&2
-	rm -rf "$at"
-	mkdir -p "$at"
-	if ! { "$python" -m venv "$at/venv" && "$at/venv/bin/python" -m pip \
-		install -q --disable-pip-version-check -r "$list"; } \
-		>"$at/log" 2>&1 </dev/null
-	then
-		cat "$at/log" >&2
-		echo "could not install what $list says" >&2
-		return 1
-	fi
-	printf '%s\n' "$want" >"$at/stamp"
-}
-
-finish() {
-	case " $* " in *" inspect "*) venv || exit 1 ;; esac
-	exit 0
-}
-
 installed() {
 	case $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) in
 	installed*) return 0 ;;
@@ -69,7 +39,7 @@ done
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	[ -z "$wanted" ] ||
 		echo "not Debian: these packages are needed:$wanted" >&2
-	finish "$@"
+	exit 0
 fi
 
 lacking=
@@ -78,7 +48,7 @@ for package in $wanted; do
 	installed "$package" || lacking="$lacking $package"
 	case $package in *:arm64) foreign=1 ;; esac
 done
-[ -n "$lacking" ] || finish "$@"
+[ -n "$lacking" ] || exit 0
 
 as_root=
 if [ "$(id -u)" != 0 ]; then
@@ -109,4 +79,3 @@ install || { $as_root apt-get -qq -o DPkg::Lock::Timeout=300 update &&
 	echo "could not install:$lacking" >&2
 	exit 1
 }
-finish "$@"

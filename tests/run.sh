@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# run.sh: every test; `make check` calls it.  The files of a pytest suite run
-# several at a time (most tests wait), the tests of a file one by one.
+# run.sh: every test; `make check` calls it.  Programs run several at a time,
+# and so do the files of a pytest suite (most tests wait); the tests of a file
+# run one by one.
 #
 # The last line is "N passed, N failed", and ", N skipped" where there were
 # any; the exit status is 0 only if none failed and some passed.
 # B: the build directory.  PYTHON: the one with pytest; tests/inspect has its
-# own in B/inspect/venv (tests/deps.sh).  SANDMUX_LONG=1: the full counts.
-# SUITES: only these directories of pytest suites.  JOBS: how many files of a
-# suite at a time; 1 more than there are processors.
+# own in B/inspect/venv.  SANDMUX_LONG=1: the full counts.
+# SUITES: only these directories of pytest suites.  JOBS: how many at a time; 1 more than there are processors.
 set -u
 cd "$(dirname "$0")/.." || exit
 B=${B:-build}
@@ -36,35 +36,50 @@ count() {
 		awk '{ n += $1 } END { print n + 0 }'
 }
 
-# finish NAME STATUS LOG: one test program's counts
+# finish NAME: one test program's counts
 finish() {
-	p=$(count 'PASSED ' "$3") f=$(count 'FAILED ' "$3")
-	s=$(count 'SKIPPED' "$3")
-	if [ "$2" = 0 ] && [ "$p$f$s" = 000 ]; then
+	log=$work/$1.log
+	status=$(cat "$work/$1.status" 2>/dev/null)
+	p=$(count 'PASSED ' "$log") f=$(count 'FAILED ' "$log")
+	s=$(count 'SKIPPED' "$log")
+	if [ "$status" = 0 ] && [ "$p$f$s" = 000 ]; then
 		p=1
-	elif [ "$2" = 77 ] && [ "$p$f$s" = 000 ]; then
+	elif [ "$status" = 77 ] && [ "$p$f$s" = 000 ]; then
 		s=1
-	elif [ "$2" != 0 ] && [ "$f" = 0 ]; then
+	elif [ "$status" != 0 ] && [ "$f" = 0 ]; then
 		f=1
 	fi
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 	if [ "$f" != 0 ]; then
-		echo "FAILED $1 (status $2)"
-		tail -n 200 "$3"
-	elif [ "$2" = 77 ]; then
-		echo "skipped $1: $(tail -n 1 "$3")"
+		echo "FAILED $1 (status $status)"
+		tail -n 200 "$log"
+	elif [ "$status" = 77 ]; then
+		echo "skipped $1: $(tail -n 1 "$log")"
 	else
 		echo "ok $1"
 	fi
 }
 
-# run NAME SECONDS COMMAND...
-run() {
-	name=$1 limit=$2
-	shift 2
-	timeout -k 10 "$((limit * ${long:-1}))" "$@" >"$work/log" 2>&1 \
-		</dev/null
-	finish "$name" $? "$work/log"
+# programs: every unit test, and every fuzz target over its corpus
+programs() {
+	mkdir "$work/unit" "$work/replay"
+	for source in tests/unit/test_*.c; do
+		echo "unit/$(basename "$source" .c)"
+	done >"$work/programs"
+	for source in tests/fuzz/fuzz_*.c; do
+		echo "replay/$(basename "$source" .c)"
+	done >>"$work/programs"
+	# shellcheck disable=SC2016
+	xargs -P "$JOBS" -n 1 sh -c '
+		corpus=
+		case $4 in replay/*) corpus=tests/fuzz/corpus/${4#*/} ;; esac
+		timeout -k 10 "$3" "$2/tests/$4" $corpus >"$1/$4.log" 2>&1 \
+			</dev/null
+		echo $? >"$1/$4.status"' \
+		run.sh "$work" "$B" "$((300 * ${long:-1}))" <"$work/programs"
+	while read -r name; do
+		finish "$name"
+	done <"$work/programs"
 }
 
 # suite DIRECTORY: the pytest files in it
@@ -101,23 +116,7 @@ END
 	skipped=$((skipped + $4))
 }
 
-if [ -z "${SUITES:-}" ]; then
-	for source in tests/unit/test_*.c; do
-		[ -e "$source" ] || continue
-		name=$(basename "$source" .c)
-		run "unit/$name" 120 "$B/tests/unit/$name"
-	done
-	for source in tests/fuzz/fuzz_*.c; do
-		[ -e "$source" ] || continue
-		name=$(basename "$source" .c)
-		run "replay/$name" 300 "$B/tests/replay/$name" \
-			"tests/fuzz/corpus/$name"
-	done
-	for script in tests/run/[0-9]*.sh; do
-		[ -e "$script" ] || continue
-		run "$script" 300 sh "$script"
-	done
-fi
+[ -n "${SUITES:-}" ] || programs
 for found in ${SUITES:-$(find tests -name 'test_*.py' -exec dirname {} + |
 	sort -u)}; do
 	suite "$found"
