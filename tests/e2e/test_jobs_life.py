@@ -108,7 +108,8 @@ def test_a_job_against_the_waiting_init(place, mark):  # noqa: F811
     that job can stop or kill it.  The next one runs all the same, once."""
     core, path = place.core(), place.target.path("runs")
     place.jobs.run("touch", path)
-    for i in range(200):
+    times = count(80, 200)
+    for i in range(times):
         wait_for("an init waits", lambda: len(below(core)) == 1)
         (spare,) = below(core)
         os.kill(spare, signal.SIGSTOP if i % 20 == 0 else signal.SIGKILL)
@@ -116,7 +117,7 @@ def test_a_job_against_the_waiting_init(place, mark):  # noqa: F811
         time.sleep(i % 5 * 0.0005)
         result = place.jobs.sh(f"echo {i} >>{path}; exit 3").wait()
         assert (result.outcome, result.code) == (EXITED, 3), (i, result)
-    assert place.read(path).split() == [b"%d" % i for i in range(200)]
+    assert place.read(path).split() == [b"%d" % i for i in range(times)]
     wait_for("nothing is left", lambda: idle(core))
 
 
