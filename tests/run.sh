@@ -8,7 +8,8 @@
 # any; the exit status is 0 only if none failed and some passed.
 # B: the build directory.  PYTHON: the one with pytest; tests/inspect has its
 # own in B/inspect/venv.  SANDMUX_LONG=1: the full counts.
-# SUITES: only these directories of pytest suites.  JOBS: how many at a time; two for each processor.
+# SUITES: only these directories of pytest suites.  JOBS: how many at a time;
+# two for each processor.
 set -u
 cd "$(dirname "$0")/.." || exit
 B=${B:-build}
