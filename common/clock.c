@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* clock.c - the one clock, and the scale that tests give it. */
 #include "clock.h"
 
 #include <limits.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* error.c - a failure filled in where it happens. */
 #include "error.h"
 
 #include <errno.h>

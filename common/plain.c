@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* plain.c - frames over a unix socket, unsealed: greeting and session. */
 #include "plain.h"
 
 #include <errno.h>

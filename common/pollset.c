@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* pollset.c - a turn's descriptors and nearest deadline, and its poll(). */
 #include "pollset.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* pool.c - equal slots in one mapping that children do not inherit. */
 #include "pool.h"
 
 #include <stdint.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* seal.c - keys, records sealed and opened, and what wipes them. */
 #include "seal.h"
 
 #include <errno.h>

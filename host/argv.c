@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* argv.c - words for a program's argument vector, in a fixed room. */
 #include "argv.h"
 
 #include <stdarg.h>

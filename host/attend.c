@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* attend.c - a job's streams or terminal, its signals, its end in words. */
 #include "attend.h"
 
 #include <errno.h>

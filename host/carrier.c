@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* carrier.c - a transport child with the link on its stdio: start to end. */
 #include "carrier.h"
 
 #include <errno.h>

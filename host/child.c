@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* child.c - starting, ending and reaping the controller's own children. */
 #include "child.h"
 
 #include <errno.h>

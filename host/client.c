@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* client.c - from a command to a WELCOME: connecting, HELLO, the session. */
 #include "client.h"
 
 #include <errno.h>

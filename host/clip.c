@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* clip.c - the head, the tail or both of a stream, as it goes by. */
 #include "clip.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* cmd.c - what the subcommands share. */
 #include "cmd.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* config.c - the table of keys, and a tree of YAML becomes sandboxes. */
 #include "config.h"
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* config_value.c - each kind of value that a key may hold. */
 #include "config_value.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* controller.c - the daemon's start, its loop and its end. */
 #include "controller.h"
 
 #include <errno.h>

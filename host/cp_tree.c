@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* cp_tree.c - `sandmux cp -r`: a helper process, and the stream it makes. */
 #include "cp.h"
 
 #include <errno.h>

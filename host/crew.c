@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* crew.c - a process for each thing to do, side by side, and their answers. */
 #include "crew.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* daemon.c - leaving the client that started us; signals as bytes. */
 #include "daemon.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The agents this program carries; embed.c gives them out. */
+/* embed.S - the agents this program carries; embed.c gives them out. */
 	.section .rodata
 	.globl embed_agent_start, embed_agent_end
 	.balign 16

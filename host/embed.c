@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* embed.c - finds the embedded agent of an architecture. */
 #include "embed.h"
 
 #include <stdbool.h>

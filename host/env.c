@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* env.c - the variables of a client's HELLO. */
 #include "env.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* envlist.c - -e, --env-file and --unset as one list. */
 #include "envlist.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* events.c - a copy's events for --events, never waiting for the reader. */
 #include "events.h"
 
 #include <errno.h>

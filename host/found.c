@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* found.c - the file of live sessions, and what an old one tells. */
 #include "found.h"
 
 #include <errno.h>

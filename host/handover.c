@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* handover.c - lock, socket and sessions go to another controller. */
 #include "handover.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* interrupt.c - signal handlers that write to a pipe. */
 #include "interrupt.h"
 
 #include <errno.h>

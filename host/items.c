@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* items.c - lists of byte strings as messages carry them. */
 #include "items.h"
 
 #include <errno.h>

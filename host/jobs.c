@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* jobs.c - what ps and others ask: operands, the request, its list. */
 #include "jobs.h"
 
 #include "run.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* jobspec.c - options and operands of exec and shell as one EXEC. */
 #include "jobspec.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* json.c - JSON text, and bytes that are not UTF-8 in it. */
 #include "json.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* launch.c - the controller's socket: connecting, starting, checking. */
 #include "launch.h"
 
 #include <errno.h>

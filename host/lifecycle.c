@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lifecycle.c - the steps that make and remove one sandbox, in order. */
 #include "lifecycle.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* listener.c - a runtime directory's lock and socket. */
 #include "listener.h"
 
 #include <errno.h>

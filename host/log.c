@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* log.c - lines with a time in the controller's log file. */
 #include "log.h"
 
 #include <errno.h>

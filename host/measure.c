@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* measure.c - ECHO requests, timed. */
 #include "measure.h"
 
 #include <errno.h>

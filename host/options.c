@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* options.c - options as `docker exec` reads them, and kinds of values. */
 #include "options.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* overlay.c - a sandbox's settings laid over one request. */
 #include "overlay.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* paths.c - the directories of ours, made and checked. */
 #include "paths.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* peer.c - one client's connection: greeting, requests, its end. */
 #include "peer.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* progress.c - the line on a terminal, and events as often. */
 #include "progress.h"
 
 #include <stdio.h>

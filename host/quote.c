@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* quote.c - remote bytes as text that a terminal can be shown. */
 #include "quote.h"
 
 #include <stdarg.h>

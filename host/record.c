@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* record.c - a sandbox's file on disk: written, read, locked, removed. */
 #include "record.h"
 
 #include <dirent.h>

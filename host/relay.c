@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* relay.c - a request between a client's session and an agent's. */
 #include "relay.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* report.c - how a job ended, as JSON for --json. */
 #include "report.h"
 
 #include <errno.h>

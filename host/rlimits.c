@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* rlimits.c - --limit's names and values. */
 #include "rlimits.h"
 
 #include <stdio.h>

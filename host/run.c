@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* run.c - one request of a client's, carried to its end. */
 #include "run.h"
 
 #include <errno.h>

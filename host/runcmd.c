@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* runcmd.c - one program run to its end, within a time. */
 #include "runcmd.h"
 
 #include <errno.h>

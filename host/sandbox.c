@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* sandbox.c - a sandbox's settings: made, named, held and freed. */
 #include "sandbox.h"
 
 #include <stdlib.h>

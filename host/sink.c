@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* sink.c - the file that a copy writes here, and its way to its name. */
 #include "sink.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* starter.c - a forked helper, its one answer, its deadline. */
 #include "starter.h"
 
 #include <errno.h>

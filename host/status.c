@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* status.c - STATUS and LINKINFO as JSON. */
 #include "status.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* stdfd.c - each kind of inherited descriptor, never blocking. */
 #include "stdfd.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* survey.c - records beside what the transports list. */
 #include "survey.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* system.c - what POSIX does not have: each system's own way. */
 #include "system.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* target.c - names of targets, and cp's operands, taken apart. */
 #include "target.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* target_link.c - a link's life: requests, loss, idleness, its end. */
 #include "target_link.h"
 
 #include <errno.h>

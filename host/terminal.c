@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* terminal.c - a transport process whose terminal becomes a job's. */
 #include "terminal.h"
 
 #include <errno.h>

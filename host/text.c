@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* text.c - an answer as text, bounded, and the strings of a JSON one. */
 #include "text.h"
 
 #include <errno.h>

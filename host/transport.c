@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* transport.c - the table of transports. */
 #include "transport.h"
 
 #include <errno.h>

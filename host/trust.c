@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* trust.c - the files that say which sandboxes were used. */
 #include "trust.h"
 
 #include <errno.h>

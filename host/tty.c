@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* tty.c - raw mode and the way back from it. */
 #include "tty.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* words.c - tables of steps and errnos, and the lines made of them. */
 #include "words.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* yamltree.c - libyaml's events become a bounded tree. */
 #include "yamltree.h"
 
 #include <errno.h>

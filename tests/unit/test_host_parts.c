@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Small parts of the controller: argument vectors, the client's environment,
- * children, records of sandboxes, the listener, the log.
+ * test_host_parts.c - small parts of the controller: argument vectors, the
+ * client's environment, children, records of sandboxes, the listener, the log.
  */
 #include <setjmp.h>
 #include <stdarg.h>

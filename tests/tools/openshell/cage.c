@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cage: identity, capabilities, Landlock and seccomp of a command. */
+/* cage.c - identity, capabilities, Landlock and seccomp of a command. */
 #include "cage.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cage: what a command in the sandbox may do.
+ * cage.h - what a command in the sandbox may do.
  *
  * The supervisor prepares one cage as root and every child enters it after
  * fork: identity, no capabilities, empty bounding set, no_new_privs,

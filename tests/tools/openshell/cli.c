@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli: the stand-in `openshell` program; picks the command. */
+/* cli.c - the stand-in `openshell` program; picks the command. */
 #include "cli.h"
 
 #include <signal.h>

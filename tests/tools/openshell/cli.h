@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli: what the files of the stand-in's command line share.
+ * cli.h - what the files of the stand-in's command line share.
  *
  * Every command takes the arguments after its own name and returns the
  * exit status of the program.

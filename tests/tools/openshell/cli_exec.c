@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli_exec: `openshell sandbox exec`, up to the running command. */
+/* cli_exec.c - `openshell sandbox exec`, up to the running command. */
 #include "cli.h"
 
 #include "request.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli_gateway: finds, starts, kills and commands the gateway.
+ * cli_gateway.c - finds, starts, kills and commands the gateway.
  *
  * The gateway's pid is never stored: the socket's peer credentials have it.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli_help: the help texts; which flags they list can be chosen. */
+/* cli_help.c - the help texts; which flags they list can be chosen. */
 #include "cli.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli_sandbox: `openshell sandbox create`, `delete`, `list` and `get`. */
+/* cli_sandbox.c - `openshell sandbox create`, `delete`, `list` and `get`. */
 #include "cli.h"
 
 #include "docker.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cli_tty: the running half of an exec.
+ * cli_tty.c - the running half of an exec.
  *
  * One thread reads the terminal in pieces of 4096 bytes, one passes on new
  * window sizes, the main one writes what comes.  Both ways block apart.

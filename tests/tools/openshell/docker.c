@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* docker: create, delete and list, by the docker client. */
+/* docker.c - create, delete and list, by the docker client. */
 #include "docker.h"
 
 #include "policy.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * docker: makes and removes the containers of sandboxes.
+ * docker.h - makes and removes the containers of sandboxes.
  *
  * Runs the docker client and waits for it, so only a child of the gateway
  * may call this.  Nothing of it is in the path of an exec.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gateway: the stand-in's daemon on the host.
+ * gateway.c - the stand-in's daemon on the host.
  *
  * One process, one poll, any number of links.  Requests that run docker
  * are answered by a forked child.  It keeps nothing that matters in memory

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* keepalive: pings by connection, counted when silence lasts. */
+/* keepalive.c - pings by connection, counted when silence lasts. */
 #include "keepalive.h"
 
 #include "state.h"

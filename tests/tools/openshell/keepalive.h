@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keepalive: notices a supervisor that answers no more (a paused sandbox).
+ * keepalive.h - notices a supervisor that answers no more (a paused sandbox).
  *
  * A ping is a connection of its own, so that a command which does not read
  * its input cannot hold it up.  One each per link of the gateway.

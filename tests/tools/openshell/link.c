@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* link: an exec between its CLI and its supervisor. */
+/* link.c - an exec between its CLI and its supervisor. */
 #include "link.h"
 
 #include "keepalive.h"

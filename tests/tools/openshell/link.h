@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * link: one CLI's connection inside the gateway.
+ * link.h - one CLI's connection inside the gateway.
  *
  * First an unknown client, then one exec: CLI on one side, supervisor on
  * the other, a paced queue each way between them.  All of it is driven by

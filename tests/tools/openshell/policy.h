@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * policy: the file system's part of a sandbox policy.
+ * policy.h - the file system's part of a sandbox policy.
  *
  * Reads the two lists of filesystem_policy, as YAML's plain scalars in flow
  * or block style, one key a line; everything else is passed over, as is a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probe: a program to put into a sandbox and ask what it can do there.
+ * probe.c - a program to put into a sandbox and ask what it can do there.
  *
  * probe echo | sink N | source N | both N | stall | flood FILE | calls |
  *       nested DIR PID

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* queue: the frames of one direction and when they may go. */
+/* queue.c - the frames of one direction and when they may go. */
 #include "queue.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * queue: one direction of a link, paced like the real relay.
+ * queue.h - one direction of a link, paced like the real relay.
  *
  * Frames wait in it until the pace lets them go: a fixed delay each and a
  * rate that falls when the other direction is busy too.  Only the gateway

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* reaper: pid 1 waits for every process; sessions learn of their own. */
+/* reaper.c - pid 1 waits for every process; sessions learn of their own. */
 #include "supervisor.h"
 
 #include <pthread.h>

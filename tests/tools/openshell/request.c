@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* request: packing, limits and the shell string of an exec. */
+/* request.c - packing, limits and the shell string of an exec. */
 #include "request.h"
 
 #include <ctype.h>

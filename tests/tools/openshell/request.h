@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * request: one exec as the CLI asks for it, with the gateway's checks.
+ * request.h - one exec as the CLI asks for it, with the gateway's checks.
  *
  * The CLI packs it, the gateway unpacks, refuses or turns it into the one
  * string that bash gets.

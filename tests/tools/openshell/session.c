@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * session: one exec inside the container, from START to EXIT.
+ * session.c - one exec inside the container, from START to EXIT.
  *
  * A thread each.  It moves bytes between the gateway's socket and the
  * command's terminal or pipes and never blocks in either direction alone.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spawn: starts one command of the sandbox, on a fresh pty or on pipes. */
+/* spawn.c - starts one command of the sandbox, on a fresh pty or on pipes. */
 #include "supervisor.h"
 
 #include "cage.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* state: the stand-in's directory, its records and phases. */
+/* state.c - the stand-in's directory, its records and phases. */
 #include "state.h"
 
 #include "wire.h"

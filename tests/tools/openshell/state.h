@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * state: the stand-in's directory and the sandboxes recorded in it.
+ * state.h - the stand-in's directory and the sandboxes recorded in it.
  *
  * STANDIN_DIR/gateway.sock, /gateway.log, /start.lock, /last and
  * /sandboxes/NAME/{record,link}; link is mounted into the container.  It

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * supervisor: pid 1 of a stand-in sandbox.
+ * supervisor.c - pid 1 of a stand-in sandbox.
  *
  * supervisor USER WORKDIR NENV ENV... COMMAND...
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * supervisor: what its files share.  Pid 1 of the container accepts one
+ * supervisor.h - what its files share.  Pid 1 of the container accepts one
  * connection an exec and gives each a thread (session.c); the main thread
  * reaps every child and hands statuses to sessions (reaper.c).
  */

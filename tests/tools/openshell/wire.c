@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* wire: frames, byte strings and unix sockets of the stand-in. */
+/* wire.c - frames, byte strings and unix sockets of the stand-in. */
 #include "wire.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wire: the frames between the stand-in's three programs, one host only.
+ * wire.h - the frames between the stand-in's three programs, one host only.
  *
  * A frame is an 8-byte head {u32 length, u8 type, 3 zero bytes}, host order,
  * and its payload.  The CLI, the gateway and the supervisor call this; none
