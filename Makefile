@@ -316,7 +316,7 @@ endef
 WRAP_test_agent_faults := open fstat read setgroups setresgid setresuid \
 	syscall prctl access chdir unlockpt ptsname_r tcgetattr tcsetattr \
 	ioctl fcntl pipe2 dup2 clone nice setrlimit execve malloc calloc \
-	socketpair fork session_fail
+	socketpair fork session_fail session_result
 WRAP_test_init := kill
 WRAP_test_tree := open opendir
 wraps = $(patsubst %,-Wl$(comma)--wrap=%,$(WRAP_$(basename $(notdir $(1)))))

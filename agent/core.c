@@ -21,6 +21,7 @@
 #include "file.h"
 #include "job.h"
 #include "joblog.h"
+#include "orphans.h"
 #include "terminal.h"
 #include "tree.h"
 #include "user.h"
@@ -443,11 +444,13 @@ reap(void)
 		if (pid <= 0) {
 			return;
 		}
-		if (WIFSTOPPED(status)) {
+		if (WIFSTOPPED(status) && !jobs_know(pid)) {
+			orphans_expect();	/* their helper's doing */
+		} else if (WIFSTOPPED(status)) {
 			/* Not for long: jobs have no say in what is ours. */
 			tree_kill(pid, SIGCONT);
 		} else if (!jobs_reaped(pid) && !workers_reaped(pid)) {
-			jobs_orphan();
+			orphans_expect();
 		}
 	}
 	on_sigchld(0);			/* there may be more */

@@ -452,6 +452,7 @@ end_tree(void)
 
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
+	tree_freeze(getpid(), NULL);
 	while ((left = reap(REAP_KILLING)) != LEFT_NONE) {
 		if (clock_now() >= end && init.core != -1) {
 			give_up();

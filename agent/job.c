@@ -15,16 +15,15 @@
 #include "attempt.h"
 #include "clock.h"
 #include "joblog.h"
+#include "orphans.h"
 #include "terminal.h"
 #include "tree.h"
 #include "worker.h"
 
-#define ORPHANS_STEP_MS 5u		/* between two looks at them */
 #define FILES_MAX 3			/* descriptors with INIT_START */
 
 static struct list all = { &all, &all };
 static unsigned count;
-static uint64_t orphans_until;		/* 0: none are known */
 static const struct agent_start *agent;
 static size_t bodies;			/* bytes kept in all jobs */
 
@@ -156,12 +155,6 @@ order(struct job *job, enum init_word word, int32_t number)
 		/* One that does not read is found out by its silence. */
 		init_send(job->core, &msg, NULL, 0);
 	}
-}
-
-static void
-look_for_orphans(void)
-{
-	orphans_until = clock_now() + INIT_EFFORT_MS * (uint64_t)CLOCK_MS;
 }
 
 /*
@@ -653,7 +646,7 @@ jobs_reaped(pid_t pid)
 	struct job *job = by_init(pid);
 
 	if (job == NULL && pid != spare.pid) {
-		return false;
+		return orphans_reaped(pid);
 	}
 	if (job == NULL) {
 		spare.pid = 0;
@@ -686,15 +679,11 @@ jobs_reaped(pid_t pid)
 	}
 	if (job->taken) {
 		/* They are ours now, and we may be able to end them. */
-		look_for_orphans();
+		orphans_expect();
+		job->stop_by = clock_now() + INIT_EFFORT_MS *
+		    (uint64_t)CLOCK_MS;
 	}
 	return true;
-}
-
-void
-jobs_orphan(void)
-{
-	look_for_orphans();
 }
 
 /* ---- its answer ------------------------------------------------------- */
@@ -801,11 +790,11 @@ settled(struct job *job)
 	return job->over && (job->gone || !job->stopping);
 }
 
-static bool
-known(pid_t pid)
+bool
+jobs_know(pid_t pid)
 {
 	return by_init(pid) != NULL || pid == spare.pid ||
-	    workers_know(pid);
+	    workers_know(pid) || orphans_know(pid);
 }
 
 /* Of the init's survivors those that survived us as well. */
@@ -837,7 +826,7 @@ name_survivors(struct job *job)
 		check_survivors(job);
 		return;
 	}
-	len = tree_names(names, sizeof(names), known);
+	len = tree_names(names, sizeof(names), jobs_know);
 	if (!job->reaped) {
 		len = (size_t)snprintf(names, sizeof(names), "%d init",
 		    (int)job->init) + 1;
@@ -859,8 +848,9 @@ check_time(struct job *job, uint64_t now)
 	    now >= job->alive_by) || now >= job->stop_by)) {
 		take_over(job);
 	}
-	if (job->taken && !job->gone && (job->reaped ? orphans_until == 0 :
-	    now >= job->stop_by)) {
+	/* Others' orphans, and new ones, are no reason to wait for longer. */
+	if (job->taken && !job->gone && (now >= job->stop_by ||
+	    (job->reaped && orphans_over()))) {
 		job->gone = true;
 		name_survivors(job);
 		if (!job->over) {
@@ -952,30 +942,8 @@ jobs_interest(struct pollset *set)
 		}
 		wake_for(job, set, now);
 	}
-	if (orphans_until != 0) {
-		pollset_wake(set, now + ORPHANS_STEP_MS * CLOCK_MS);
-	}
+	orphans_interest(set, now);
 	drains_interest(set);
-}
-
-static void
-end_orphan(pid_t pid, void *ctx)
-{
-	if (!known(pid)) {
-		*(bool *)ctx = true;
-		tree_end(pid);
-	}
-}
-
-static void
-end_orphans(uint64_t now)
-{
-	bool any = false;
-
-	tree_children(end_orphan, &any);
-	if (!any || now >= orphans_until) {
-		orphans_until = 0;
-	}
 }
 
 void
@@ -998,9 +966,7 @@ jobs_run(const struct pollset *set)
 		}
 		advance(job, now);
 	}
-	if (orphans_until != 0) {
-		end_orphans(now);
-	}
+	orphans_run(now);
 	drains_run(set);
 }
 
@@ -1074,9 +1040,7 @@ jobs_end(void)
 			hear(job);
 			check_time(job, now);
 		}
-		if (orphans_until != 0) {
-			end_orphans(now);
-		}
+		orphans_run(now);
 		usleep(2000);
 	}
 }

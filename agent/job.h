@@ -98,8 +98,8 @@ void jobs_interest(struct pollset *set);
 void jobs_run(const struct pollset *set);
 /* waitpid() gave this: whether it was an init. */
 bool jobs_reaped(pid_t pid);
-/* A child died that nobody knew: an orphan of a dead init. */
-void jobs_orphan(void);
+/* Whether a child is one that we forked: an init, a worker. */
+bool jobs_know(pid_t pid);
 /* Anything alive or kept. */
 bool jobs_alive(void);
 /* The session is over: end every tree, within a bounded time. */

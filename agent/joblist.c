@@ -10,6 +10,8 @@
 #include "tree.h"
 #include "worker.h"
 
+#define LIST_MS 5000u			/* to look at all processes */
+
 static enum wire_job_state
 state_of(const struct job *job, const struct tree *tree)
 {
@@ -73,7 +75,9 @@ list_child(const struct worker_child *c, void *arg)
 	size_t len;
 
 	(void)arg;
-	if (tree_read(&tree, CLOCK_NEVER) == -1) {
+	/* A storm's new ones could be ahead of us for ever. */
+	if (tree_read(&tree, clock_now() + LIST_MS *
+	    (uint64_t)CLOCK_MS) == -1) {
 		tree.count = 0;		/* hidden: then without these figures */
 	}
 	while ((job = job_next(job)) != NULL) {

@@ -20,6 +20,7 @@
 #define PIDS_NEAR 512			/* from the newest one down */
 #define PIDS_AHEAD 32			/* of it, born while we look */
 #define SIGNAL_MS 500u			/* to find whom a signal is for */
+#define FREEZE_FEW 8u			/* these KILL alone catches */
 #define PROCESSES_MAX 65536u		/* in one snapshot */
 /* Fields of /proc/PID/stat, as proc(5) numbers them. */
 #define STAT_PARENT 4u
@@ -273,6 +274,13 @@ tree_parent(pid_t pid)
 }
 
 int
+tree_self(struct tree_process *self)
+{
+	*self = (struct tree_process){ .pid = getpid() };
+	return read_stat(self);
+}
+
+int
 tree_read(struct tree *tree, uint64_t until)
 {
 	DIR *dir = opendir("/proc");
@@ -334,8 +342,10 @@ marked(const struct tree *tree, pid_t pid)
 	return false;
 }
 
-unsigned
-tree_mark(struct tree *tree, pid_t root)
+/* Without the children of root, and their own, that skip knows. */
+static unsigned
+mark(struct tree *tree, pid_t root,
+    bool (*skip)(const struct tree_process *p))
 {
 	unsigned count = 0, before;
 	size_t i;
@@ -348,14 +358,21 @@ tree_mark(struct tree *tree, pid_t root)
 		for (i = 0; i < tree->count; i++) {
 			struct tree_process *p = &tree->all[i];
 
-			if (!p->inside && (p->parent == root ||
-			    marked(tree, p->parent))) {
+			if (!p->inside && (marked(tree, p->parent) ||
+			    (p->parent == root && (skip == NULL ||
+			    !skip(p))))) {
 				p->inside = true;
 				count++;
 			}
 		}
 	} while (count > before);
 	return count;
+}
+
+unsigned
+tree_mark(struct tree *tree, pid_t root)
+{
+	return mark(tree, root, NULL);
 }
 
 /* ---- milder signals --------------------------------------------------- */
@@ -402,6 +419,45 @@ tree_signal(int number)
 		}
 	}
 	tree_free(&tree);
+}
+
+/* ---- stopping --------------------------------------------------------- */
+
+/* STOP all that can still run; how many those were. */
+static unsigned
+stop_all(pid_t root, bool (*skip)(const struct tree_process *p),
+    uint64_t until)
+{
+	struct tree_process now;
+	struct tree tree;
+	unsigned count = 0;
+	size_t i;
+
+	if (tree_read(&tree, until) == -1) {
+		return 0;
+	}
+	mark(&tree, root, skip);
+	for (i = 0; i < tree.count; i++) {
+		now.pid = tree.all[i].pid;
+		if (tree.all[i].inside && strchr("TtZX",
+		    tree.all[i].state) == NULL && read_stat(&now) == 0 &&
+		    now.started == tree.all[i].started &&
+		    kill(now.pid, SIGSTOP) == 0) {
+			count++;
+		}
+	}
+	tree_free(&tree);
+	return count;
+}
+
+void
+tree_freeze(pid_t root, bool (*skip)(const struct tree_process *p))
+{
+	uint64_t until = clock_now() + TREE_FREEZE_MS * (uint64_t)CLOCK_MS;
+
+	while (stop_all(root, skip, until) > FREEZE_FEW && clock_now() < until) {
+		continue;
+	}
 }
 
 /* ---- names ------------------------------------------------------------ */

@@ -37,6 +37,8 @@ int tree_kill(pid_t pid, int number);
  */
 int tree_end(pid_t pid);
 
+#define TREE_FREEZE_MS 1000u		/* to stop a tree before its end */
+
 /* Who pid's parent is; 0 if that cannot be seen. */
 pid_t tree_parent(pid_t pid);
 
@@ -67,6 +69,16 @@ unsigned tree_mark(struct tree *tree, pid_t root);
  * with /proc hidden to its children's groups only.
  */
 void tree_signal(int number);
+
+/*
+ * Stop every descendant of root, but for its children that skip knows (NULL:
+ * none) and theirs; takes up to TREE_FREEZE_MS.  Where a limit of processes
+ * keeps those that fork without end at bay, each one killed makes room for
+ * the next; a stopped one makes none.  For what KILL comes to next.
+ */
+void tree_freeze(pid_t root, bool (*skip)(const struct tree_process *p));
+/* The caller as a snapshot shows it; 0, or -1. */
+int tree_self(struct tree_process *self);
 
 /*
  * "PID NAME" and NUL for each child left that skip does not know (NULL: all);

@@ -22,6 +22,7 @@
 
 #define NOTE_MAX (sizeof(struct worker_note) + WIRE_INFO_MAX)
 #define TIDY_TREE_MS 60000u		/* for its half tree */
+#define KILL_MS 4000u			/* to die, before that is not awaited */
 
 struct worker {
 	struct serve serve;
@@ -29,7 +30,7 @@ struct worker {
 	struct pipes pipes;
 	pid_t pid;
 	int note;			/* owned, -1: closed */
-	bool exited, cancelled, tidies;
+	bool exited, cancelled, tidies, killed;
 	uint64_t started, kill_at;
 	uint8_t *buf;			/* owned: the note's bytes */
 	size_t len;
@@ -262,6 +263,46 @@ worker_start(struct session_request *req, unsigned flags,
 /* ---- end -------------------------------------------------------------- */
 
 static void
+answer(struct worker *w, const struct wire_result *r)
+{
+	if (w->pipes.req != NULL) {
+		w->pipes.req->app = NULL;
+		session_result(w->pipes.req, r);
+	}
+	pipes_close(&w->pipes);
+	close_fd(&w->note);
+}
+
+/*
+ * A call that never returns, of a file server that is gone, holds even what
+ * was killed.  What it was to do may still happen: that is no clean end.
+ */
+static void
+give_up(struct worker *w)
+{
+	struct wire_result r = { .outcome = WIRE_FAILED,
+	    .step = WIRE_STEP_WAIT, .text = wire_string("the worker process "
+	    "could not be ended: the file's server does not answer") };
+
+	r.in = w->pipes.in_bytes;
+	r.wall_us = clock_now() - w->started;
+	answer(w, &r);
+}
+
+static void
+kill_or_leave(struct worker *w, uint64_t now)
+{
+	if (!w->killed) {
+		w->killed = true;
+		w->kill_at = now + KILL_MS * (uint64_t)CLOCK_MS;
+		tree_kill(w->pid, SIGKILL);
+	} else {
+		w->kill_at = CLOCK_NEVER;
+		give_up(w);
+	}
+}
+
+static void
 read_note(struct worker *w)
 {
 	ssize_t n;
@@ -303,12 +344,7 @@ finish(struct worker *w)
 		r.error = (uint32_t)note.number;
 		r.text = wire_string(note.text);
 	}
-	if (w->pipes.req != NULL) {
-		w->pipes.req->app = NULL;
-		session_result(w->pipes.req, &r);
-	}
-	pipes_close(&w->pipes);
-	close_fd(&w->note);
+	answer(w, &r);
 	list_remove(&w->link);
 	free(w->buf);
 	free(w);
@@ -352,8 +388,7 @@ workers_run(const struct pollset *set)
 			read_note(w);
 		}
 		if (now >= w->kill_at && !w->exited) {
-			w->kill_at = CLOCK_NEVER;
-			tree_kill(w->pid, SIGKILL);
+			kill_or_leave(w, now);
 		}
 		if (w->exited && w->note == -1 &&
 		    pipes_dry(&w->pipes, now, &wake)) {

@@ -46,6 +46,7 @@ static const struct key {
 	{ "transport", TEXT, IN_RECORD, AT(transport) },
 	{ "agent", AGENT, IN_RECORD, AT(agent) },
 	{ "agent_name", TEXT, IN_RECORD, AT(agent_name) },
+	{ "agent_user", TEXT, IN_RECORD, AT(agent_user) },
 	{ "env", ENV, IN_RECORD, AT(env) },
 	{ "user", TEXT, IN_RECORD, AT(user) },
 	{ "limits", LIMITS, IN_RECORD, AT(limits) },
@@ -310,7 +311,7 @@ workdir(struct reading *d)
 static int
 names(struct reading *d)
 {
-	const struct yamltree_node *node = at(d, "hide_env"), *item;
+	const struct yamltree_node *node = at(d, "hide_env"), *item, *user;
 
 	for (item = node == NULL ? NULL : node->child; item != NULL;
 	    item = item->next) {
@@ -338,6 +339,12 @@ names(struct reading *d)
 		return yamltree_error(d->r.tree, node, d->r.error,
 		    "agent_name is a file's name of letters, digits and . _ "
 		    "-, at most 64");
+	}
+	user = at(d, "agent_user");
+	if (user != NULL && strcmp(user->text, "root") != 0 &&
+	    strcmp(user->text, "image") != 0) {
+		return yamltree_error(d->r.tree, user, d->r.error,
+		    "agent_user is root or image");
 	}
 	/* In a record the file that was put there is simply there. */
 	if (node != NULL && d->kind != CONFIG_RECORD &&

@@ -45,6 +45,7 @@ sandbox_release(struct sandbox *s)
 	free(s->user);
 	free(s->agent);
 	free(s->agent_name);
+	free(s->agent_user);
 	free(s->name);
 	free(s->container);
 	free(s->directory);

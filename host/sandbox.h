@@ -45,6 +45,7 @@ struct sandbox {
 	char *user;			/* NULL: the target's own */
 	char *agent;			/* path of the image's agent */
 	char *agent_name;		/* file name of one that is put there */
+	char *agent_user;		/* root, image; NULL: as it can be */
 	enum sandbox_agent agent_mode;
 	struct items create_args, exec_args, command;
 	bool has_command;

@@ -36,9 +36,9 @@ identify(struct target_link *link)
 
 		/* A sandbox is itself, from whatever terminal it is named. */
 		if (i >= fixed && (!transport_identity_env(part) ||
-		    (link->sandbox != NULL && strncmp(part,
+		    (link->sandbox != NULL && (strncmp(part,
 		    TRANSPORT_AGENT_USER_IS, strlen(TRANSPORT_AGENT_USER_IS))
-		    != 0))) {
+		    != 0 || link->sandbox->agent_user != NULL)))) {
 			continue;
 		}
 		seal_hash(part, strlen(part), item);

@@ -109,7 +109,9 @@ transport_getenv(char *const *env, const char *name)
 int
 transport_agent_user(struct transport_place *place, struct error *error)
 {
-	const char *who = transport_getenv(place->env, TRANSPORT_AGENT_USER);
+	const char *who = place->sandbox != NULL &&
+	    place->sandbox->agent_user != NULL ? place->sandbox->agent_user :
+	    transport_getenv(place->env, TRANSPORT_AGENT_USER);
 
 	if (who == NULL) {
 		return 0;

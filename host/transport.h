@@ -187,8 +187,8 @@ int transport_build(struct transport_place *place, uint64_t deadline,
 bool transport_identity_env(const char *entry);
 
 /*
- * Whose the agent is to be by the client's TRANSPORT_AGENT_USER, into the
- * facts' flags.  0, or -1 with *error.
+ * Whose the agent is to be, by the sandbox's settings, else by the client's
+ * TRANSPORT_AGENT_USER, into the facts' flags.  0, or -1 with *error.
  */
 int transport_agent_user(struct transport_place *place, struct error *error);
 

@@ -266,7 +266,7 @@ remove_directory(struct transport_place *place, uint64_t deadline,
 
 static const char *const no_keys[] = {
 	"image", "build", "policy", "create_args", "exec_args", "command",
-	"agent", "agent_name", NULL
+	"agent", "agent_name", "agent_user", NULL
 };
 static const char *const nothing[] = { NULL };
 

@@ -406,7 +406,7 @@ list(struct transport_place *place,
 	return rc;
 }
 
-static const char *const no_keys[] = { NULL };
+static const char *const no_keys[] = { "agent_user", NULL };
 static const char *const no_create_args[] = {
 	"--name", "--from", "--help", "-h", "--no-keep", NULL
 };

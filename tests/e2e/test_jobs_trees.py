@@ -10,12 +10,13 @@ import time
 
 import pytest
 from jobs_client import (BACKGROUND, CANCELLED, EXITED, FAILED,
-                         KILL_BACKGROUND, SIGNALED, TIMED_OUT, Place, below,
-                         born, gone, idle, place, stat)  # noqa: F401
+                         KILL_BACKGROUND, SIGNALED, STDIN, TIMED_OUT, Place,
+                         below, born, gone, idle, place, stat)  # noqa: F401
 from spine import (Docker, find, kill_all, marker, new_host,  # noqa: F401
                    wait_for)
 
 SHORT = 300                     # ms of grace where KILL is what counts
+LIFE_S = 120                    # of brood's processes, as it has it
 
 # What a job leaves running, and how many processes carry the mark.
 TREES = {
@@ -200,6 +201,40 @@ def test_fork_bombs(mark, kind, where, request):
     assert (result.outcome, result.survivors) == (CANCELLED, []), result
     assert find(mark) == []
     one.alive()
+    one.jobs.close()
+
+
+@pytest.mark.parametrize("init", ["alive", "killed"])
+@pytest.mark.parametrize("kind", ["plain", "bomb"])
+def test_bombs_that_outnumber_us(mark, kind, init):
+    """Each of hundreds waits for one to be killed, to fork again, and where
+    the kernel shares the machine out by sessions each has as much of it as
+    the agent.  With their init killed they are the core's."""
+    one = Place("local")
+    if not one.target.root:
+        pytest.skip("the limit is for other users than root")
+    core = one.core()
+    job = one.jobs.sh(
+        f"init=$PPID; exec 3<&0; (read go <&3; kill -9 $init) & "
+        f"exec {one.brood} {kind} {mark}", grace=SHORT, user="61238:61238", flags=STDIN,
+        limits=[(6, 600, 600)])
+    job.until(b"ready\n")
+    born(mark, 500)
+    start = time.monotonic()
+    if init == "killed":
+        job.write(b"go\n")
+    else:
+        job.cancel()
+    # The agent serves others meanwhile.
+    for _ in range(3):
+        one.jobs.jobs()
+    result = job.wait()
+    assert (result.outcome, result.survivors) == (
+        FAILED if init == "killed" else CANCELLED, []), result
+    assert find(mark) == []
+    assert time.monotonic() - start < LIFE_S / 2, "they ended by themselves"
+    wait_for("nothing is left", lambda: idle(core))
+    assert one.core() == core
     one.jobs.close()
 
 

@@ -98,6 +98,25 @@ def test_user(boxes):  # noqa: F811
     assert boxes.ls()[name]["user"] == "4321:8765"
 
 
+@pytest.mark.parametrize("who", ["root", "image"])
+def test_whose_the_agent_is(boxes, who):  # noqa: F811
+    """By the sandbox's own settings, whatever a client's variable says."""
+    conf = config("docker", agent_user=who)
+    conf["create_args"] += ["--user", "4321:8765"]
+    name = boxes.up(conf)[0]["name"]
+    for said in ("root", "image", ""):
+        env = {"SANDMUX_AGENT_USER": said} if said else {}
+        assert boxes.exec(name, "id", "-u", env=env).out == b"4321\n"
+        done = boxes.exec(name, "id", "-u", opts=("-u", "99"), env=env)
+        if who == "root":
+            assert done.out == b"99\n", done
+        else:
+            assert done.status == 125 and b"CAP_SETUID" in done.err, done
+    assert len(boxes.status()["links"]) == 1
+    done = boxes.try_up(config("docker", agent_user="nobody"))
+    assert done.status == 2 and b"agent_user is root or image" in done.err
+
+
 def test_a_user_that_cannot_be(boxes, remote):  # noqa: F811
     done = boxes.try_up(config(remote, user="nobody-like-this"))
     assert done.status == 1, done

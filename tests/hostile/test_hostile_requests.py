@@ -34,6 +34,8 @@ SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 class Asker:
     """An agent, and requests to it one by one."""
 
+    seconds = 30                # for one of them, on a busy machine
+
     def __init__(self, program):
         self.agent, self.number = Started(program), 0
         self.host = self.agent.host
@@ -46,10 +48,10 @@ class Asker:
                           body, out=out)
         return self.number
 
-    def frames(self, number, seconds=30):
+    def frames(self, number):
         """A request's frames, as they come; all is acknowledged, or the
         agent must keep it."""
-        end, got = time.monotonic() + seconds, 0
+        end, got = time.monotonic() + self.seconds, 0
         while True:
             _, frame = self.host.receive(end - time.monotonic())
             got += 1

@@ -24,6 +24,7 @@
 #include <termios.h>
 
 #include "init_rig.h"
+#include "joblog.h"
 #include "worker.h"
 
 #define EVERY 0u
@@ -464,6 +465,19 @@ __wrap_session_fail(struct session_request *req, const struct error *error)
 	answers++;
 }
 
+void __wrap_session_result(struct session_request *req,
+    const struct wire_result *result);
+void
+__wrap_session_result(struct session_request *req,
+    const struct wire_result *result)
+{
+	(void)req;
+	assert_int_equal(result->outcome, WIRE_FAILED);
+	error_set(&told, (enum wire_step)result->step, (int)result->error,
+	    "%.*s", (int)result->text.len, (const char *)result->text.at);
+	answers++;
+}
+
 static void
 ask(const char *call, unsigned nth, int number, uint32_t flags,
     uint32_t terminal)
@@ -573,6 +587,63 @@ test_core(void **state)
 	assert_int_equal(after, before);	/* no descriptor is kept */
 }
 
+/* Its init died before it took the job, and there can be no other. */
+static void
+test_no_second_init(void **state)
+{
+	static const int numbers[] = { EAGAIN, ENOMEM, ENOSYS };
+	struct pollset set = { 0 };
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		ask("fork", 1, PRETEND, 0, 0);
+		assert_int_equal(answers, 0);
+		fault.seen = 0;
+		fault.number = numbers[i];
+		fault.armed = true;
+		assert_true(jobs_reaped(job_next(NULL)->init));
+		fault.armed = false;
+		jobs_run(&set);
+		refused(WIRE_STEP_FORK, numbers[i], "a new process");
+	}
+}
+
+/* ATTACH: the job stays as it is. */
+static void
+test_no_reader(void **state)
+{
+	struct session_request req = { .id = 99 };
+	struct wire_attach attach = { .flags = WIRE_ATTACH_FOLLOW };
+	struct pollset set = { 0 };
+	struct job *job;
+
+	(void)state;
+	ask("fork", 1, PRETEND, WIRE_EXEC_DETACH, 0);
+	job = job_next(NULL);
+	assert_non_null(job);
+	attach.job = job->id;
+	fault.call = "calloc";
+	fault.seen = 0;
+	fault.number = ENOMEM;
+	fault.armed = true;
+	joblog_attach(&req, &attach);
+	fault.armed = false;
+	assert_int_equal(answers, 1);
+	assert_int_equal(told.step, WIRE_STEP_JOB);
+	assert_int_equal(told.number, ENOMEM);
+	assert_null(req.app);
+	assert_ptr_equal(job_next(NULL), job);
+	fault.call = "fork";
+	fault.nth = EVERY;
+	fault.armed = true;
+	assert_true(jobs_reaped(job->init));
+	fault.armed = false;
+	answers = 0;
+	jobs_run(&set);
+	refused(WIRE_STEP_FORK, ENOMEM, "a new process");
+}
+
 /* The last test: these jobs stay. */
 static void
 test_too_many(void **state)
@@ -599,6 +670,8 @@ main(void)
 		cmocka_unit_test(test_init),
 		cmocka_unit_test(test_usage),
 		cmocka_unit_test(test_core),
+		cmocka_unit_test(test_no_second_init),
+		cmocka_unit_test(test_no_reader),
 		cmocka_unit_test(test_too_many)
 	};
 

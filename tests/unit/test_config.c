@@ -162,6 +162,7 @@ test_all_keys(void **state)
 	struct sandbox *s = one(&config, CONFIG_SANDMUX,
 	    "transport: docker\nimage: &i x:1\nuser: 1000\nworkdir: /w\n"
 	    "agent_name: helper\nagent: inject\ncommand: [serve, 80, *i]\n"
+	    "agent_user: image\n"
 	    "env:\n  A: 1\n  B: 'two words'\n  C: ''\n  FROM_HERE:\n"
 	    "  NOT_HERE: null\n"
 	    "exec_args: [--env, A=0, --privileged]\n"
@@ -172,6 +173,7 @@ test_all_keys(void **state)
 	assert_string_equal(s->transport, "docker");
 	assert_string_equal(s->user, "1000");
 	assert_string_equal(s->agent_name, "helper");
+	assert_string_equal(s->agent_user, "image");
 	assert_int_equal(s->agent_mode, SANDBOX_AGENT_INJECT);
 	assert_items(&s->command, "serve|80|x:1|");
 	/* exec_args' come first, so that env's count. */
@@ -249,6 +251,7 @@ test_record(void **state)
 	    "transport: docker\nimage: 'x\"\\y:1'\nuser: a:b\n"
 	    "env: {A: \"\\a\\e[2J\\u2028 \\\" \\\\ \\x85\", B: '\xc3\xa9'}\n"
 	    "exec_args: [--x, 'a b']\nagent: /opt/y\nhide_env: [P, Q]\n"
+	    "agent_user: root\n"
 	    "limits: {nofile: 1:2, core: unlimited}\n"
 	    "timeouts: {exec: 3}\nworkdir: '/w w'\n");
 	struct sandbox *t;
@@ -300,7 +303,7 @@ static const struct {
 	{ CONFIG_SANDMUX, "services: {}",
 	    "f.yaml:1:1: unknown key \"services\"; there are image, build, "
 	    "workdir, policy, create_args, exec_args, hide_env, transport, "
-	    "agent, agent_name, env, user, limits, timeouts, command, "
+	    "agent, agent_name, agent_user, env, user, limits, timeouts, command, "
 	    "sandboxes" },
 	{ CONFIG_OPENSHELL, "hide-env: [A]",
 	    "f.yaml:1:1: unknown key \"hide-env\"; did you mean hide_env?" },
@@ -413,6 +416,17 @@ static const struct {
 	{ CONFIG_SANDMUX, "agent_name: a/b",
 	    "f.yaml:1:13: agent_name is a file's name of letters, digits and "
 	    ". _ -, at most 64" },
+	{ CONFIG_SANDMUX, "transport: docker\nagent_user: Root",
+	    "f.yaml:2:13: agent_user is root or image" },
+	{ CONFIG_RECORD, "transport: docker\nname: smx-x\nagent_user: 0",
+	    "f.yaml:3:13: agent_user is root or image" },
+	{ CONFIG_SANDMUX, "transport: openshell\nagent_user: root",
+	    "f.yaml:2:13: agent_user means nothing with transport openshell" },
+	{ CONFIG_SANDMUX, "transport: local\nagent_user: root",
+	    "f.yaml:2:13: agent_user means nothing with transport local" },
+	{ CONFIG_OPENSHELL, "agent_user: root",
+	    "f.yaml:1:1: openshell.yaml has no key \"agent_user\"; name the "
+	    "file sandmux.yaml to use it" },
 	{ CONFIG_SANDMUX, "agent: never\nagent_name: x",
 	    "f.yaml:2:13: agent_name names an agent that is put there, and "
 	    "agent says that none is" },
