@@ -219,6 +219,7 @@ give_all(struct hub *hub, const int fds[FDS], int fd, uint64_t deadline)
 	struct wire msg = { .type = WIRE_HANDOVER };
 	uint8_t secret[SEAL_KEY], *frame;
 	struct list *l;
+	uint32_t count;
 	size_t len;
 	int rc;
 
@@ -226,6 +227,7 @@ give_all(struct hub *hub, const int fds[FDS], int fd, uint64_t deadline)
 		msg.u.handover.count += target_link_can_go(LIST_OF(l,
 		    struct target_link, link));
 	}
+	count = msg.u.handover.count;
 	rc = send_message(fd, &msg, fds, deadline);
 	for (l = hub->links.next; rc == 0 && l != &hub->links; l = l->next) {
 		struct target_link *link = LIST_OF(l, struct target_link,
@@ -242,7 +244,11 @@ give_all(struct hub *hub, const int fds[FDS], int fd, uint64_t deadline)
 	if (rc == 0) {
 		rc = receive_message(fd, &msg, &frame, &len, NULL, deadline);
 		free(frame);
-		rc = rc == 0 && msg.type == WIRE_HANDOVER ? 0 : -1;
+		if (rc == 0 && (msg.type != WIRE_HANDOVER ||
+		    msg.u.handover.count != count)) {
+			errno = EPROTO;
+			rc = -1;
+		}
 	}
 	return rc;
 }

@@ -120,6 +120,7 @@ new_link(struct hub *hub, const struct wire_live *live, struct error *error)
 {
 	struct peer peer = { .hub = hub, .env = env_new(live->env, error) };
 	struct target_link *link = NULL;
+	char name[TARGET_TEXT_MAX];
 
 	if (peer.env == NULL) {
 		return NULL;
@@ -129,8 +130,9 @@ new_link(struct hub *hub, const struct wire_live *live, struct error *error)
 		*error = peer.error;
 	} else if (hub->link_count >= HUB_LINKS ||
 	    (link = target_link_new(&peer)) == NULL) {
-		error_set(error, WIRE_STEP_BUSY, errno, "%s",
-		    peer.target.name);
+		target_format(&peer.target, name);
+		error_set(error, WIRE_STEP_BUSY, 0, "%s: no room for it",
+		    name);
 	}
 	env_release(peer.env);
 	sandbox_release(peer.sandbox);
