@@ -154,17 +154,21 @@ hand_over(struct peer *peer, uint32_t busy)
 	hub_stop(hub, "a newer program has taken over");
 }
 
-/* Somebody had an answer and may have more to ask: copies ask twice. */
+/*
+ * Somebody may be about to ask: a client that has just come, or had an
+ * answer, since copies ask twice.  One of another program will not: it waits
+ * for this very handover.
+ */
 static bool
 between(const struct hub *hub)
 {
-	struct session_rest rest;
 	const struct list *l;
 
 	for (l = hub->peers.next; l != &hub->peers; l = l->next) {
-		session_rest(LIST_OF(l, const struct peer, link)->session,
-		    &rest);
-		if (rest.last > 0) {
+		const struct peer *peer = LIST_OF(l, const struct peer, link);
+
+		if (peer != hub->successor && !peer->closing &&
+		    (!peer->greeted || peer->same_program)) {
 			return true;
 		}
 	}
@@ -257,6 +261,9 @@ greeting(void *ctx, const struct wire *message, struct error *error)
 		return -1;
 	}
 	peer->greeted = true;
+	peer->same_program = hello->program.len == strlen(SANDMUX_VERSION) &&
+	    memcmp(hello->program.at, SANDMUX_VERSION,
+	    hello->program.len) == 0;
 	peer->strict = (hello->flags & WIRE_HELLO_SAME_AGENT) != 0;
 	peer_take_target(peer, hello->target);
 	make_alias(peer);

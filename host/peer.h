@@ -38,6 +38,7 @@ struct peer {
 	uint16_t version;		/* the common one, 0: none */
 	bool greeted, strict, refused, closing;
 	bool aimed;			/* HELLO named a target */
+	bool same_program;		/* HELLO named this version */
 };
 
 /* Take over an accepted descriptor; on failure it is closed and logged. */

@@ -320,8 +320,9 @@ def test_a_full_container(new_host, image):  # noqa: F811
     talk.turn()
     session = host.session(target)
     limit_pids(target, 1)
-    if subprocess.run(["docker", "exec", target.box, "true"],
-                      capture_output=True, check=False).returncode == 0:
+    if any(subprocess.run(["docker", "exec", target.box, "true"],
+                          capture_output=True, check=False).returncode == 0
+           for _ in range(5)):
         pytest.skip("this kernel does not hold a container to its pids")
     kill_transport(host, target)
     wait_for("some attempts", lambda: entry(host, target)["link"] > 3 or
@@ -366,6 +367,7 @@ def test_a_container_that_refuses_the_stub(new_host):  # noqa: F811
 SWAP = """swap:cp*)
     $real "$@" || exit
     $real exec -i -u 0 ${3%:/} sh -c 'for f in /.sandmux-*; do
+        grep -q /tmp/argv $f && continue
         mv $f /real; cat >$f; chmod 755 $f; done' <"${0%/*}/fake"
     exit;;
 """
@@ -693,9 +695,12 @@ def test_stop_ends_what_has_no_link(new_host, how):  # noqa: F811
     target = get_target("docker")
     host = new_host(HEALS + (" --idle 1 --park 1000" if how == "parked"
                              else ""))
-    session = session_of(host, target)
     if how == "lost":
+        assert host.exec(target, "true").status == 0
+        session = host.session(target)
         kill_transport(host, target)
+    else:
+        session = session_of(host, target)
     noticed(host, target, "parked")
     wait_for("no process", lambda: host.children() == [])
     assert agents(session)
