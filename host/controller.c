@@ -87,14 +87,15 @@ interest(struct controller *c, uint64_t now)
 	c->signal_slot = pollset_add(&c->set, daemon_signal_fd(),
 	    POLLIN);
 	c->listen_slot = POLLSET_NONE;
-	if (hub->handed_over) {
-		/* Who comes now is the other one's. */
-	} else if (hub->successor != NULL) {
+	if (hub->successor != NULL) {
 		pollset_wake(&c->set, hub->make_way_by);
 		if (hub->quiet_since != 0) {
 			pollset_wake(&c->set, hub->quiet_since +
 			    HANDOVER_QUIET_MS * (uint64_t)CLOCK_MS);
 		}
+	} else if (hub->handed_over) {
+		/* Who comes now is the other one's. */
+		c->listen_slot = POLLSET_NONE;
 	} else if (now >= c->accept_at) {
 		c->listen_slot = pollset_add(&c->set, c->listener.fd, POLLIN);
 	} else {

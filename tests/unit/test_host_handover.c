@@ -554,13 +554,18 @@ setup(void **state)
 static int
 teardown(void **state)
 {
-	char command[sizeof(dir) + 16];
+	static const char *const names[] = { "lock", "log", "other" };
+	char path[PATHS_MAX];
+	size_t i;
 
 	(void)state;
 	listener_close(&listener);
 	log_close();
-	snprintf(command, sizeof(command), "rm -r %s", dir);
-	return system(command) == 0 ? 0 : -1;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		unlink(path);
+	}
+	return rmdir(dir);
 }
 
 int
