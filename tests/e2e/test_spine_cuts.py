@@ -280,7 +280,7 @@ def test_a_way_that_comes_back(new_host, tmp_path, says):  # noqa: F811
     target = get_target("docker")
     if says == "nospace":
         target = Docker("busybox")          # its stub is copied in
-    host = new_host(HEALS + " --hello 2000", env=gate(tmp_path))
+    host = new_host(HEALS + " --hello 6000", env=gate(tmp_path))
     talk = Talk(host, target, "/dev/null", 3)
     talk.turn()
     (tmp_path / "says").write_text(says)
@@ -387,7 +387,7 @@ def test_a_swapped_file_is_no_stub(new_host, tmp_path, what):  # noqa: F811
     """It learns what is public, is told nothing, and harms nothing."""
     get_target("docker")
     target = Docker("busybox")
-    host = new_host(HEALS + " --hello 3000", env=gate(tmp_path, more=SWAP))
+    host = new_host(HEALS + " --hello 8000", env=gate(tmp_path, more=SWAP))
     talk = Talk(host, target, "/dev/null", 3)
     talk.turn()
     session = host.session(target)
