@@ -227,9 +227,8 @@ background(struct serve *s, struct error *error)
 		return -1;
 	}
 	s->options.ready_fd = ends[1];
-	if (controller_main(&s->options) != 0) {
+	if (controller_main(&s->options, error) != 0) {
 		close(ends[0]);
-		error_set(error, WIRE_STEP_START, 0, "the daemon");
 		return -1;
 	}
 	rc = wait_ready(ends[0], error);
@@ -245,6 +244,7 @@ cmd_serve(int argc, char **argv)
 	    .park_s = CONTROLLER_PARK_TRUST, .linger_ms = LINK_LINGER_MS,
 	    .ready_fd = -1 } };
 	struct error error;
+	int rc;
 
 	if (parse(&s, argc, argv, &error) < 0) {
 		return cmd_fail("serve", &error, CMD_USAGE);
@@ -258,9 +258,7 @@ cmd_serve(int argc, char **argv)
 		return cmd_fail("serve", &error, CMD_FAILED);
 	}
 	s.options.directory = s.directory;
-	if (!s.options.daemon) {
-		return controller_main(&s.options);
-	}
-	return background(&s, &error) < 0 ?
-	    cmd_fail("serve", &error, CMD_FAILED) : CMD_OK;
+	rc = s.options.daemon ? background(&s, &error) :
+	    controller_main(&s.options, &error);
+	return rc < 0 ? cmd_fail("serve", &error, CMD_FAILED) : rc;
 }

@@ -88,7 +88,16 @@ interest(struct controller *c, uint64_t now)
 	c->signal_slot = pollset_add(&c->set, daemon_signal_fd(),
 	    POLLIN);
 	c->listen_slot = POLLSET_NONE;
-	if (now >= c->accept_at) {
+	if (hub->successor != NULL) {
+		pollset_wake(&c->set, hub->make_way_by);
+		if (hub->quiet_since != 0) {
+			pollset_wake(&c->set, hub->quiet_since +
+			    HANDOVER_QUIET_MS * (uint64_t)CLOCK_MS);
+		}
+	} else if (hub->handed_over) {
+		/* Who comes now is the other one's. */
+		c->listen_slot = POLLSET_NONE;
+	} else if (now >= c->accept_at) {
 		c->listen_slot = pollset_add(&c->set, c->listener.fd, POLLIN);
 	} else {
 		pollset_wake(&c->set, c->accept_at);
@@ -324,6 +333,7 @@ loop(struct controller *c)
 		take_clients(c);
 		work(c);
 		sweep(c);
+		peer_make_way(&c->hub);
 		now = clock_now();
 		look_around(c, now);
 		trim(c, now);
@@ -401,7 +411,6 @@ take_place(struct controller *c, struct handover *handover,
 {
 	const struct controller_options *options = c->hub.options;
 
-	c->listener = (struct listener){ .lock = -1, .fd = -1 };
 	if (!options->take_over) {
 		return listener_open(&c->listener, options->directory, error);
 	}
@@ -414,11 +423,10 @@ take_place(struct controller *c, struct handover *handover,
 }
 
 static int
-serve(const struct controller_options *options)
+serve(const struct controller_options *options, struct error *error)
 {
 	static struct controller c;
 	static struct handover handover;
-	struct error error;
 	int rc, ready = options->ready_fd;
 
 	c.hub.options = options;
@@ -430,20 +438,23 @@ serve(const struct controller_options *options)
 	c.check_at = c.hub.started + CHECK_SOCKET;
 	c.trim_at = CLOCK_NEVER;
 	if (options->daemon && daemon_detach(&ready) < 0) {
-		error_set(&error, WIRE_STEP_START, errno, "the daemon");
-		daemon_report(&ready, &error);
-		return 1;
+		error_set(error, WIRE_STEP_START, errno, "the daemon");
+		daemon_report(&ready, error);
+		return -1;
 	}
 	c.hub.listener = &c.listener;
-	rc = take_place(&c, &handover, &error);
+	c.listener = (struct listener){ .lock = -1, .fd = -1 };
+	/* What it takes must not be lost to a log that cannot be opened. */
+	rc = options->take_over ? prepare(&c, error) : 0;
+	rc = rc < 0 ? rc : take_place(&c, &handover, error);
 	if (rc == 0) {
 		daemon_report(&ready, NULL);
 		return 0;
 	}
-	if (rc < 0 || prepare(&c, &error) < 0) {
+	if (rc < 0 || (!options->take_over && prepare(&c, error) < 0)) {
 		listener_close(&c.listener);
-		daemon_report(&ready, &error);
-		return 1;
+		daemon_report(&ready, error);
+		return -1;
 	}
 	log_write(LOG_NOTE, "sandmux %s listens on %s", SANDMUX_VERSION,
 	    c.listener.path);
@@ -457,18 +468,22 @@ serve(const struct controller_options *options)
 }
 
 int
-controller_main(const struct controller_options *options)
+controller_main(const struct controller_options *options,
+    struct error *error)
 {
 	pid_t pid;
 
 	if (options->daemon) {
 		pid = fork();
+		if (pid < 0) {
+			error_set(error, WIRE_STEP_START, errno, "fork");
+		}
 		if (pid != 0) {
 			if (options->ready_fd >= 0) {
 				close(options->ready_fd);
 			}
-			return pid < 0 ? 1 : 0;
+			return pid < 0 ? -1 : 0;
 		}
 	}
-	return serve(options);
+	return serve(options, error);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "error.h"
 #include "log.h"
 
 #define CONTROLLER_IDLE_LINK_MS 900000u	/* default of idle_link_ms */
@@ -41,12 +42,13 @@ struct controller_options {
 /*
  * Serve until SIGTERM, SIGINT, SIGHUP, STOP or idle_exit_ms; blocks.  Returns
  * an exit status: 0 also when another controller already answers in this
- * directory.  With daemon set it forks, the caller returns at once with 0
+ * directory; -1 with *error: it could not begin.  With daemon set it forks, the caller returns at once with 0
  * and everything after this is said on ready_fd only.
  *
  * ready_fd gets "+" once a controller listens (this one or the other), or
  * "-" and an error's text, and is then closed.
  */
-int controller_main(const struct controller_options *options);
+int controller_main(const struct controller_options *options,
+    struct error *error);
 
 #endif

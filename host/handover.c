@@ -21,6 +21,12 @@
 
 /* ---- frames, blocking ---------------------------------------------------- */
 
+static uint64_t
+within(unsigned ms)
+{
+	return clock_now() + ms * (uint64_t)CLOCK_MS;
+}
+
 static int
 wait_for(int fd, short events, uint64_t deadline)
 {
@@ -133,7 +139,8 @@ receive_all(int fd, uint8_t *data, size_t len, int fds[FDS],
 		data += rc;
 		len -= (size_t)rc;
 		c = CMSG_FIRSTHDR(&msg);
-		n = c == NULL || c->cmsg_type != SCM_RIGHTS ? 0 :
+		n = c == NULL || c->cmsg_level != SOL_SOCKET ||
+		    c->cmsg_type != SCM_RIGHTS ? 0 :
 		    (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		for (i = 0; i < n && i < FDS; i++) {
 			memcpy(&got[i], CMSG_DATA(c) + i * sizeof(int),
@@ -185,9 +192,26 @@ handover_held(const struct hub *hub)
 		const struct target_link *link = LIST_OF(l,
 		    const struct target_link, link);
 
-		held += target_link_left(link) && !target_link_can_go(link);
+		held += !target_link_can_go(link) && (target_link_left(link) ||
+		    (target_link_takes(link) && target_link_prized(link)));
 	}
 	return held;
+}
+
+unsigned
+handover_unsettled(const struct hub *hub)
+{
+	const struct list *l;
+	unsigned unsettled = 0;
+
+	for (l = hub->links.next; l != &hub->links; l = l->next) {
+		const struct target_link *link = LIST_OF(l,
+		    const struct target_link, link);
+
+		unsettled += target_link_takes(link) &&
+		    !target_link_can_go(link);
+	}
+	return unsettled;
 }
 
 static int
@@ -196,6 +220,7 @@ give_all(struct hub *hub, const int fds[FDS], int fd, uint64_t deadline)
 	struct wire msg = { .type = WIRE_HANDOVER };
 	uint8_t secret[SEAL_KEY], *frame;
 	struct list *l;
+	uint32_t count;
 	size_t len;
 	int rc;
 
@@ -203,6 +228,7 @@ give_all(struct hub *hub, const int fds[FDS], int fd, uint64_t deadline)
 		msg.u.handover.count += target_link_can_go(LIST_OF(l,
 		    struct target_link, link));
 	}
+	count = msg.u.handover.count;
 	rc = send_message(fd, &msg, fds, deadline);
 	for (l = hub->links.next; rc == 0 && l != &hub->links; l = l->next) {
 		struct target_link *link = LIST_OF(l, struct target_link,
@@ -219,7 +245,11 @@ give_all(struct hub *hub, const int fds[FDS], int fd, uint64_t deadline)
 	if (rc == 0) {
 		rc = receive_message(fd, &msg, &frame, &len, NULL, deadline);
 		free(frame);
-		rc = rc == 0 && msg.type == WIRE_HANDOVER ? 0 : -1;
+		if (rc == 0 && (msg.type != WIRE_HANDOVER ||
+		    msg.u.handover.count != count)) {
+			errno = EPROTO;
+			rc = -1;
+		}
 	}
 	return rc;
 }
@@ -228,7 +258,7 @@ int
 handover_give(struct hub *hub, struct listener *listener, int fd,
     struct error *error)
 {
-	uint64_t deadline = clock_now() + HANDOVER_MS * (uint64_t)CLOCK_MS;
+	uint64_t deadline = within(HANDOVER_MS);
 	const int fds[FDS] = { listener->lock, listener->fd };
 	struct list *l;
 
@@ -267,7 +297,7 @@ say_hello(int fd, uint64_t deadline)
 
 /* Whether WELCOME lets us go on; *error says why not. */
 static int
-hear_welcome(int fd, uint64_t deadline, struct error *error)
+hear_welcome(int fd, pid_t from, uint64_t deadline, struct error *error)
 {
 	struct wire msg = { 0 };
 	uint8_t *frame;
@@ -277,6 +307,10 @@ hear_welcome(int fd, uint64_t deadline, struct error *error)
 	if (rc < 0 || msg.type != WIRE_WELCOME) {
 		error_set(error, WIRE_STEP_NONE, errno, "the controller there "
 		    "hangs up");
+		rc = -1;
+	} else if (from != 0 && msg.u.welcome.pid != (uint32_t)from) {
+		error_set(error, WIRE_STEP_START, 0, "another controller is "
+		    "there by now");
 		rc = -1;
 	} else if (msg.u.welcome.busy > 0) {
 		error_set(error, WIRE_STEP_START, 0, "it has %u request%s "
@@ -289,20 +323,53 @@ hear_welcome(int fd, uint64_t deadline, struct error *error)
 	return rc;
 }
 
-static void
-drop(struct handover *h)
+void
+handover_free(struct handover *h)
 {
+	int saved = errno;
+
 	while (h->count > 0) {
 		h->count--;
 		explicit_bzero(h->frames[h->count], h->lens[h->count]);
 		free(h->frames[h->count]);
 	}
+	if (h->lock != -1) {
+		close(h->lock);
+	}
+	if (h->fd != -1) {
+		close(h->fd);
+	}
+	h->lock = h->fd = -1;
+	errno = saved;
+}
+
+/* One LIVE; what else came instead is gone. */
+static int
+take_one(int fd, struct handover *h, uint64_t deadline)
+{
+	struct wire live;
+	uint8_t *frame;
+	size_t len;
+	int rc = receive_message(fd, &live, &frame, &len, NULL, deadline);
+
+	if (rc == 0 && live.type == WIRE_LIVE) {
+		h->frames[h->count] = frame;
+		h->lens[h->count++] = len;
+		return 0;
+	}
+	if (frame != NULL) {
+		explicit_bzero(frame, len);
+		free(frame);
+	}
+	errno = rc == 0 ? EPROTO : errno;
+	return -1;
 }
 
 static int
-take_all(int fd, struct handover *h, uint64_t deadline)
+take_all(int fd, const char *directory, struct handover *h,
+    uint64_t deadline)
 {
-	struct wire msg, live;
+	struct wire msg;
 	uint8_t *frame;
 	int fds[FDS] = { -1, -1 };
 	size_t len;
@@ -313,27 +380,50 @@ take_all(int fd, struct handover *h, uint64_t deadline)
 	free(frame);
 	h->lock = fds[0];
 	h->fd = fds[1];
-	if (rc < 0 || msg.type != WIRE_HANDOVER || h->fd == -1 ||
-	    msg.u.handover.count > HUB_LINKS) {
+	if (rc < 0) {
+		return -1;
+	}
+	errno = EPROTO;
+	if (msg.type != WIRE_HANDOVER || msg.u.handover.count > HUB_LINKS ||
+	    !listener_fits(directory, h->lock, h->fd)) {
 		return -1;
 	}
 	for (i = 0; i < msg.u.handover.count; i++) {
-		rc = receive_message(fd, &live, &frame, &len, NULL, deadline);
-		if (rc < 0 || live.type != WIRE_LIVE) {
-			free(frame);
+		if (take_one(fd, h, deadline) < 0) {
 			return -1;
 		}
-		h->frames[h->count] = frame;
-		h->lens[h->count++] = len;
 	}
 	return send_message(fd, &msg, NULL, deadline);
+}
+
+int
+handover_receive(int fd, const char *directory, pid_t from,
+    struct handover *h, struct error *error)
+{
+	*h = (struct handover){ .lock = -1, .fd = -1 };
+	if (say_hello(fd, within(HANDOVER_MS)) < 0) {
+		error_set(error, WIRE_STEP_NONE, errno, "the controller "
+		    "there does not listen");
+		return -1;
+	}
+	if (hear_welcome(fd, from, within(HANDOVER_DRAIN_MS + HANDOVER_MS),
+	    error) < 0) {
+		return -1;
+	}
+	if (take_all(fd, directory, h, within(HANDOVER_MS)) < 0) {
+		/* One that does not know how has ended all and goes. */
+		error_set(error, WIRE_STEP_NONE, errno, "the controller "
+		    "there hands nothing over");
+		handover_free(h);
+		return -1;
+	}
+	return 0;
 }
 
 int
 handover_take(const char *directory, pid_t from, struct handover *h,
     struct error *error)
 {
-	uint64_t deadline = clock_now() + HANDOVER_MS * (uint64_t)CLOCK_MS;
 	int fd = launch_connect(directory, error), rc;
 	uid_t uid;
 	pid_t pid;
@@ -349,26 +439,7 @@ handover_take(const char *directory, pid_t from, struct handover *h,
 		close(fd);
 		return -1;
 	}
-	rc = say_hello(fd, deadline);
-	if (rc == 0) {
-		rc = hear_welcome(fd, deadline, error);
-	} else {
-		error_set(error, WIRE_STEP_NONE, errno, "the controller "
-		    "there does not listen");
-	}
-	if (rc == 0 && take_all(fd, h, deadline) < 0) {
-		/* One that does not know how has ended all and goes. */
-		error_set(error, WIRE_STEP_NONE, errno, "the controller "
-		    "there hands nothing over");
-		drop(h);
-		if (h->lock != -1) {
-			close(h->lock);
-		}
-		if (h->fd != -1) {
-			close(h->fd);
-		}
-		rc = -1;
-	}
+	rc = handover_receive(fd, directory, from, h, error);
 	close(fd);
 	return rc;
 }
@@ -391,5 +462,6 @@ handover_adopt(struct hub *hub, struct handover *h)
 	}
 	log_write(LOG_NOTE, "took %u session%s over", h->count,
 	    h->count == 1 ? "" : "s");
-	drop(h);
+	h->lock = h->fd = -1;		/* the listener's */
+	handover_free(h);
 }

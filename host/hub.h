@@ -32,6 +32,8 @@ struct hub {
 	uint64_t started;		/* clock.h */
 	bool stopping;
 	struct listener *listener;	/* borrowed */
+	struct peer *successor;		/* waits until nothing is under way */
+	uint64_t make_way_by, quiet_since;	/* clock.h */
 	bool handed_over;		/* socket and sessions are another's */
 	bool sessions_changed;		/* one has begun or ended */
 	uint64_t requests, lost;	/* totals, for status */

@@ -166,6 +166,23 @@ listener_open(struct listener *l, const char *directory, struct error *error)
 	return bind_socket(l) < 0 ? give_up(l, error, l->path) : 1;
 }
 
+bool
+listener_fits(const char *directory, int lock, int fd)
+{
+	struct sockaddr_un un = { 0 };
+	socklen_t size = sizeof(un), len = sizeof(int);
+	char path[PATHS_MAX];
+	struct error ignored;
+	int listens = 0;
+
+	return lock != -1 && fd != -1 && paths_join(path, sizeof(path),
+	    directory, PATHS_LOCK, &ignored) == 0 && same_file(lock, path) &&
+	    flock(lock, LOCK_EX | LOCK_NB) == 0 &&
+	    getsockname(fd, (struct sockaddr *)&un, &size) == 0 &&
+	    un.sun_family == AF_UNIX && getsockopt(fd, SOL_SOCKET,
+	    SO_ACCEPTCONN, &listens, &len) == 0 && listens != 0;
+}
+
 int
 listener_adopt(struct listener *l, const char *directory, int lock, int fd,
     struct error *error)
@@ -180,6 +197,7 @@ listener_adopt(struct listener *l, const char *directory, int lock, int fd,
 		listener_close(l);
 		return -1;
 	}
+	system_nonblock(fd, 1);
 	/* Who listens is who did it last, for those that ask the kernel. */
 	if (listen(fd, BACKLOG) < 0 || lstat(l->path, &st) < 0) {
 		return give_up(l, error, l->path);

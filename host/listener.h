@@ -33,6 +33,12 @@ int listener_open(struct listener *listener, const char *directory,
     struct error *error);
 
 /*
+ * Whether that is the lock of this directory, held through this descriptor,
+ * and a unix socket that listens.
+ */
+bool listener_fits(const char *directory, int lock, int fd);
+
+/*
  * Be the controller there with another one's lock and socket, owned from now
  * on, also on failure: -1 with *error.
  */

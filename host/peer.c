@@ -91,8 +91,8 @@ take_sandbox(struct peer *peer)
 	    items_list(&s->select), &peer->error);
 }
 
-static void
-take_target(struct peer *peer, struct wire_bytes text)
+void
+peer_take_target(struct peer *peer, struct wire_bytes text)
 {
 	char word[TARGET_TEXT_MAX];
 
@@ -126,18 +126,23 @@ take_target(struct peer *peer, struct wire_bytes text)
 	}
 }
 
-/* Its requests are those that a successor could not go on with. */
+/* ---- making way ------------------------------------------------------------ */
+
 static void
-hand_over(struct peer *peer, struct wire *welcome)
+hand_over(struct peer *peer, uint32_t busy)
 {
+	struct wire welcome = { .type = WIRE_WELCOME, .u.welcome = {
+		.version = peer->version, .pid = (uint32_t)getpid(),
+		.busy = busy, .program = wire_string(SANDMUX_VERSION)
+	} };
 	struct hub *hub = peer->hub;
+	bool ours = hub->successor == peer;
 	struct error error;
 
-	welcome->u.welcome.busy = hub->clients.requests +
-	    handover_held(hub);
 	peer->closing = true;
-	if (plain_greet(peer->plain, welcome) < 0 ||
-	    welcome->u.welcome.busy > 0 || hub->stopping) {
+	hub->successor = ours ? NULL : hub->successor;
+	if (plain_greet(peer->plain, &welcome) < 0 || busy > 0 ||
+	    hub->stopping || !ours) {
 		return;
 	}
 	plain_flush(peer->plain);
@@ -148,6 +153,67 @@ hand_over(struct peer *peer, struct wire *welcome)
 	}
 	hub->handed_over = true;
 	hub_stop(hub, "a newer program has taken over");
+}
+
+/*
+ * Somebody may be about to ask: a client that has just come, or had an
+ * answer, since copies ask twice.  One of another program will not: it waits
+ * for this very handover.
+ */
+static bool
+between(const struct hub *hub)
+{
+	const struct list *l;
+
+	for (l = hub->peers.next; l != &hub->peers; l = l->next) {
+		const struct peer *peer = LIST_OF(l, const struct peer, link);
+
+		if (peer != hub->successor && !peer->closing &&
+		    (!peer->greeted || peer->same_program)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+peer_make_way(struct hub *hub)
+{
+	struct peer *peer = hub->successor;
+	uint64_t now = clock_now();
+	bool late = now >= hub->make_way_by;
+
+	if (peer == NULL) {
+		return;
+	}
+	if (hub->clients.requests > 0 || handover_unsettled(hub) > 0) {
+		hub->quiet_since = 0;
+	} else if (hub->quiet_since == 0) {
+		hub->quiet_since = now;
+	}
+	if (hub->stopping || late || (hub->quiet_since != 0 &&
+	    (!between(hub) || now - hub->quiet_since >= HANDOVER_QUIET_MS *
+	    (uint64_t)CLOCK_MS))) {
+		hand_over(peer, hub->stopping ? 0 : hub->clients.requests +
+		    handover_held(hub));
+	}
+}
+
+/* No new clients from here on; they wait for whoever is here then. */
+static void
+want_place(struct peer *peer)
+{
+	struct hub *hub = peer->hub;
+
+	if (hub->stopping || hub->successor != NULL) {
+		/* It gets nothing, and looks who is here then. */
+		hand_over(peer, 0);
+		return;
+	}
+	hub->successor = peer;
+	hub->quiet_since = 0;
+	hub->make_way_by = clock_now() +
+	    HANDOVER_DRAIN_MS * (uint64_t)CLOCK_MS;
 }
 
 static void
@@ -162,11 +228,12 @@ welcome(struct peer *peer, const struct wire_hello *hello)
 	    WIRE_VERSION_MIN) {
 		msg.u.welcome.version = hello->max < WIRE_VERSION_MAX ?
 		    hello->max : WIRE_VERSION_MAX;
+		peer->version = msg.u.welcome.version;
 	} else {
 		peer->closing = true;
 	}
 	if ((hello->flags & WIRE_HELLO_HAND_OVER) != 0 && !peer->closing) {
-		hand_over(peer, &msg);
+		want_place(peer);
 		return;
 	}
 	if ((hello->flags & WIRE_HELLO_STOP_IF_IDLE) != 0) {
@@ -195,8 +262,11 @@ greeting(void *ctx, const struct wire *message, struct error *error)
 		return -1;
 	}
 	peer->greeted = true;
+	peer->same_program = hello->program.len == strlen(SANDMUX_VERSION) &&
+	    memcmp(hello->program.at, SANDMUX_VERSION,
+	    hello->program.len) == 0;
 	peer->strict = (hello->flags & WIRE_HELLO_SAME_AGENT) != 0;
-	take_target(peer, hello->target);
+	peer_take_target(peer, hello->target);
 	make_alias(peer);
 	welcome(peer, hello);
 	return 0;
@@ -331,6 +401,9 @@ peer_free(struct peer *peer)
 	plain_free(peer->plain);
 	env_release(peer->env);
 	sandbox_release(peer->sandbox);
+	if (peer->hub->successor == peer) {
+		peer->hub->successor = NULL;
+	}
 	list_remove(&peer->link);
 	peer->hub->peer_count--;
 	free(peer);

@@ -35,12 +35,26 @@ struct peer {
 	bool dirty;			/* they moved since memory was freed */
 	int fd;				/* plain's */
 	pid_t pid;
+	uint16_t version;		/* the common one, 0: none */
 	bool greeted, strict, refused, closing;
 	bool aimed;			/* HELLO named a target */
+	bool same_program;		/* HELLO named this version */
 };
 
 /* Take over an accepted descriptor; on failure it is closed and logged. */
 void peer_accept(struct hub *hub, int fd);
+
+/*
+ * Where its requests go, from its environment and this word; why they do not
+ * is peer->error, transport is NULL then.
+ */
+void peer_take_target(struct peer *peer, struct wire_bytes text);
+
+/*
+ * For hub->successor: hand over if nothing is under way any more, or if it
+ * has waited long enough for what is; or say why not.
+ */
+void peer_make_way(struct hub *hub);
 
 void peer_interest(struct peer *peer, struct pollset *set);
 void peer_run(struct peer *peer, const struct pollset *set);

@@ -17,8 +17,7 @@ target_link_can_go(const struct target_link *link)
 
 	return link->state >= TARGET_LINK_UP &&
 	    link->state <= TARGET_LINK_PARKED && !link->ending &&
-	    link->sandbox == NULL &&
-	    list_empty(&link->relays) && list_empty(&link->terminals) &&
+	    !link->parking && list_empty(&link->relays) && list_empty(&link->terminals) &&
 	    session_rest(link->session, &rest) == 0;
 }
 
@@ -66,7 +65,8 @@ target_link_describe(struct target_link *link, struct wire_live *live,
 		.expected = rest.expected, .wait_s = wait_of(link),
 		.session = wire_string(link->session_id),
 		.secret = { secret, SEAL_KEY },
-		.target = wire_string(target_link_name(link)),
+		.target = wire_string(link->sandbox != NULL ?
+		    link->sandbox->name : target_link_name(link)),
 		.place = wire_string(link->place.facts.id),
 		.env = items_list(&env)
 	};
@@ -100,6 +100,45 @@ text(struct wire_bytes from, char *out, size_t cap)
 	return 0;
 }
 
+static bool
+have_session(const struct hub *hub, const char *id)
+{
+	const struct list *l;
+
+	for (l = hub->links.next; l != &hub->links; l = l->next) {
+		if (strcmp(LIST_OF(l, const struct target_link, link)->
+		    session_id, id) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A link for it, whose place is not known again yet; NULL with *error. */
+static struct target_link *
+new_link(struct hub *hub, const struct wire_live *live, struct error *error)
+{
+	struct peer peer = { .hub = hub, .env = env_new(live->env, error) };
+	struct target_link *link = NULL;
+	char name[TARGET_TEXT_MAX];
+
+	if (peer.env == NULL) {
+		return NULL;
+	}
+	peer_take_target(&peer, live->target);
+	if (peer.transport == NULL) {
+		*error = peer.error;
+	} else if (hub->link_count >= HUB_LINKS ||
+	    (link = target_link_new(&peer)) == NULL) {
+		target_format(&peer.target, name);
+		error_set(error, WIRE_STEP_BUSY, 0, "%s: no room for it",
+		    name);
+	}
+	env_release(peer.env);
+	sandbox_release(peer.sandbox);
+	return link;
+}
+
 static void
 fill(struct target_link *link, const struct wire_live *live)
 {
@@ -128,31 +167,21 @@ int
 target_link_adopt(struct hub *hub, const struct wire_live *live,
     struct error *error)
 {
-	char target[TARGET_TEXT_MAX], id[TRANSPORT_ID_MAX];
-	char session[LINK_SESSION + 1];
+	char id[TRANSPORT_ID_MAX], session[LINK_SESSION + 1];
 	uint8_t scratch[LINK_SESSION / 2];
-	struct peer peer = { .hub = hub };
-	struct target_link *link = NULL;
+	struct target_link *link;
 
 	error_set(error, WIRE_STEP_PROTOCOL, 0, "it cannot be read");
 	if (live->secret.len != SEAL_KEY || live->number == 0 ||
 	    live->session.len != LINK_SESSION ||
 	    text(live->session, session, sizeof(session)) < 0 ||
 	    seal_unhex(session, scratch, sizeof(scratch)) < 0 ||
-	    text(live->target, target, sizeof(target)) < 0 ||
 	    text(live->place, id, sizeof(id)) < 0 ||
-	    target_parse(target, &peer.target, error) < 0) {
+	    have_session(hub, session)) {
 		return -1;
 	}
-	peer.transport = transport_find(peer.target.scheme);
-	peer.env = env_new(live->env, error);
-	if (peer.transport != NULL && peer.env != NULL &&
-	    hub->link_count < HUB_LINKS) {
-		link = target_link_new(&peer);
-	}
-	env_release(peer.env);
+	link = new_link(hub, live, error);
 	if (link == NULL) {
-		error_set(error, WIRE_STEP_BUSY, errno, "%s", target);
 		return -1;
 	}
 	strcpy(link->session_id, session);

@@ -118,6 +118,12 @@ void target_link_run(struct target_link *link, const struct pollset *set);
 /* Whether jobs live there that no client waits for, as far as is known. */
 bool target_link_left(const struct target_link *link);
 
+/* Where a later agent would be trusted less than this one. */
+bool target_link_prized(const struct target_link *link);
+
+/* Whether a request may still join. */
+bool target_link_takes(const struct target_link *link);
+
 /* Give memory back if nothing moved since the last call; true: call again. */
 bool target_link_trim(struct target_link *link);
 

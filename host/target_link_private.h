@@ -17,8 +17,6 @@
 const char *target_link_name(const struct target_link *link);
 /* A session of which nothing is used, for another start; 0 or -1+errno. */
 int target_link_renew(struct target_link *link);
-/* Whether a request may still join. */
-bool target_link_takes(const struct target_link *link);
 /* Another name leads here. */
 void target_link_add_alias(struct target_link *link, const uint8_t *alias);
 /* A log line about a failure, whose text may name the target already. */
@@ -28,8 +26,6 @@ void target_link_log(const struct target_link *link, enum log_level level,
 void target_link_give_up(struct target_link *link,
     const struct error *error);
 
-/* Where a later agent would be trusted less than this one. */
-bool target_link_prized(const struct target_link *link);
 /*
  * The session is over: what may have begun fails, what has not begins anew on
  * another link.

@@ -11,7 +11,7 @@ import pytest
 from spine import (KINDS, LIMIT, MIB, QEMU, count, get_target,  # noqa: F401
                    new_host, wait_for)
 from test_spine_cuts import (HEALS, Talk, cut, entry, healed, kill_transport,
-                             restart_gateway)
+                             restart_gateway, transport)
 
 pytestmark = pytest.mark.skipif(QEMU, reason="agents are not told from qemu")
 
@@ -97,8 +97,9 @@ def many_cuts(host, target, hows, cuts):
             assert not load.failures, load.failures[0]
     finally:
         load.stop()
+    transport(host, target)
     assert host.session(target) == session
-    assert len(host.children()) == 1
+    wait_for("the old ones' end", lambda: len(host.children()) == 1)
     wait_for("no request left", lambda: entry(host, target)["requests"] == 0)
     wait_for("no file of ours", lambda: sorted(target.injected()) == before)
 

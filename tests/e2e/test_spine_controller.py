@@ -9,8 +9,8 @@ import subprocess
 import time
 
 import pytest
-from spine import (LIMIT, LONG, SANDMUX, Host, find, kill_all,  # noqa: F401
-                   marker, new_host, target, together, wait_for)
+from spine import (LIMIT, LONG, MIB, SANDMUX, Done, Host,  # noqa: F401
+                   find, kill_all, marker, new_host, target, together, wait_for)
 
 OTHER = 12345                   # somebody else's uid
 
@@ -206,13 +206,19 @@ def test_an_older_controller_that_is_idle(new_host, tmp_path):
 
 
 def test_an_older_controller_that_is_busy(new_host, tmp_path):
+    """A job that nobody can wait for: all is as it was, but for a pause."""
     program, older, version = other_program(tmp_path)
     host, mark = new_host(), marker()
     old = Host(program=program)
     shutil.rmtree(old.top)
     old.env, old.dir, old.top = host.env, host.dir, host.top / "none"
     job = old.start_job("local", mark)
-    done = host.exec("local", "true")
+    client = host.popen("exec", "local", "--", "true")
+    wait_for("the one that wants its place", lambda: len(
+        host.controllers()) > 1)
+    # Who comes meanwhile is served in the end, by whom it may be.
+    assert old.exec("local", "echo", "still").out == b"still\n"
+    done = Done(client.wait(LIMIT), b"", client.stderr.read())
     assert done.status == 125 and done.err.count(b"\n") == 1, done
     assert older in done.err and version in done.err
     assert b"sandmux stop" in done.err
@@ -262,6 +268,93 @@ def test_a_detached_job_is_handed_over(new_host, tmp_path, target):
     assert host.session(target) == session
 
 
+def test_requests_under_way_are_waited_for(new_host, tmp_path, target):
+    """A job and a copy end with the one that has them; then it goes."""
+    host, old = older(new_host, tmp_path)
+    path, mark = target.path("copy"), marker()
+    assert old.run("exec", "-d", str(target), "--", "sleep", mark
+                   ).status == 0
+    wait_for("the job", lambda: find(mark))
+    pid, = host.controllers()
+    session, data = host.session(target), os.urandom(3 * MIB)
+    job = old.popen("exec", "-i", str(target), "--", "sh", "-c",
+                    "echo here; cat; exit 7", stdin=subprocess.PIPE)
+    copy = old.popen("cp", "-", f"{target}:{path}", stdin=subprocess.PIPE)
+    assert job.stdout.readline() == b"here\n"
+    copy.stdin.write(data[:2 * MIB])
+    copy.stdin.flush()
+    client = host.popen("exec", str(target), "--", "echo", "new")
+    wait_for("the one that wants its place", lambda: len(
+        host.controllers()) > 1)
+    assert pid in host.controllers()
+    copy.stdin.write(data[2 * MIB:])
+    copy.stdin.close()
+    job.stdin.write(b"to the end")
+    job.stdin.close()
+    assert job.stdout.read() == b"to the end" and job.wait(LIMIT) == 7
+    assert copy.wait(LIMIT) == 0, copy.stderr.read()
+    assert client.stdout.read() == b"new\n" and client.wait(LIMIT) == 0
+    assert b"" == client.stderr.read() == job.stderr.read()
+    wait_for("the old one's end", lambda: pid not in host.controllers())
+    assert host.session(target) == session, host.log()
+    assert find(mark) and len(host.children()) == 1
+    assert target.sh(f"cat {path}; rm {path}") == data
+    assert host.run("kill", str(target), "1").status == 0
+    wait_for("the job's end", lambda: not find(mark))
+
+
+def greeting(s, host, flags):
+    """A client's HELLO, by hand."""
+    hello = struct.pack(">BHHI", 32, 1, 1, flags) + 2 * struct.pack(
+        ">I", 0) + struct.pack(">II", 4, 0)
+    s.connect(str(host.dir / "socket"))
+    s.settimeout(LIMIT)
+    s.sendall(struct.pack(">I", len(hello)) + hello)
+
+
+def test_a_successor_that_goes_while_it_waits(new_host):
+    """Clients are served again at once; a second one gets nothing."""
+    host, mark = new_host(), marker()
+    job = host.start_job("local", mark)
+    pid, = host.controllers()
+    with socket.socket(socket.AF_UNIX) as first, \
+            socket.socket(socket.AF_UNIX) as second:
+        # Connected both before it knows what either wants.
+        os.kill(pid, signal.SIGSTOP)
+        greeting(first, host, 6)
+        greeting(second, host, 6)
+        os.kill(pid, signal.SIGCONT)
+        got = b""
+        while True:
+            more, fds, _, _ = socket.recv_fds(second, 1000, 2)
+            assert not fds
+            if not more:
+                break
+            got += more
+        assert got[4] == 33 and int.from_bytes(got[11:15], "big") == 0
+    for _ in range(3):
+        with socket.socket(socket.AF_UNIX) as s:
+            greeting(s, host, 6)
+        assert host.exec("local", "echo", "hi").out == b"hi\n"
+    assert host.controllers() == [pid] and job.poll() is None
+    kill_all(mark)
+    assert job.wait(LIMIT) == 137
+
+
+def test_a_successor_that_cannot_start_takes_nothing(new_host, tmp_path):
+    """Its log is opened before it asks for anything."""
+    host = new_host()
+    assert host.exec("local", "true").status == 0
+    pid, = host.controllers()
+    session = host.session("local")
+    done = host.run("serve", "--take-over", "0", "--log",
+                    str(tmp_path / "none" / "log"))
+    assert done.status != 0 and b"the log" in done.err, done
+    assert host.exec("local", "true").status == 0
+    assert host.controllers() == [pid]
+    assert host.session("local") == session
+
+
 def test_sessions_are_handed_over_parked(new_host, tmp_path):
     host, old = older(new_host, tmp_path)
     old.env["SANDMUX_SERVE_ARGS"] = "--idle 1 --park 600 --linger 1"
@@ -282,13 +375,9 @@ def test_a_handover_that_fails_changes_nothing(new_host, tmp_path):
     wait_for("the job", lambda: find(mark))
     pid, = host.controllers()
     session = host.session("local")
-    hello = struct.pack(">BHHI", 32, 1, 1, 6) + 2 * struct.pack(
-        ">I", 0) + struct.pack(">II", 4, 0)
     for say in (b"", b"\0\0\0\5\x22\0\0\0\1"[:7], b"\0\0\0\1x"):
         with socket.socket(socket.AF_UNIX) as s:
-            s.connect(str(host.dir / "socket"))
-            s.sendall(struct.pack(">I", len(hello)) + hello)
-            s.settimeout(LIMIT)
+            greeting(s, host, 6)
             got, fds, _, _ = socket.recv_fds(s, 1000, 2)
             while b"local" not in got:
                 more, new, _, _ = socket.recv_fds(s, 100000, 2)

@@ -20,17 +20,29 @@ from spine import (KINDS, LIMIT, LOST, MIB, QEMU, Docker,  # noqa: F401
 SERVE = "--ping 400 --dead 3000"
 HEALS = SERVE + " --linger 60"
 SHORT = SERVE + " --linger 6"
-ENDS = 20 + 6               # seconds: silence and linger, and then some
+ENDS = 20 + 12              # seconds: silence and linger, and then some
 
 pytestmark = pytest.mark.skipif(QEMU, reason="agents are not told from qemu")
 
 
+def transport(host, target):
+    """The pid of the link's process, once there is one that is up."""
+    return wait_for("a link that is up", lambda: entry(host, target).get(
+        "state") == "up" and entry(host, target)["pid"])
+
+
 def kill_transport(host, target):
-    os.kill(host.link(target)["pid"], signal.SIGKILL)
+    os.kill(transport(host, target), signal.SIGKILL)
 
 
 def stop_transport(host, target):
-    os.kill(host.link(target)["pid"], signal.SIGSTOP)
+    os.kill(transport(host, target), signal.SIGSTOP)
+
+
+def noticed(host, target, state="re-linking"):
+    """What is asked from here on goes into no link that is dead already."""
+    wait_for("that it is noticed", lambda: entry(host, target).get(
+        "state") == state)
 
 
 def cut(host, target):
@@ -59,8 +71,20 @@ def entry(host, target):
 
 
 def healed(host, target, times=1):
-    return wait_for("the next link", lambda: entry(host, target).get(
-        "relinks", 0) >= times and entry(host, target)["state"] == "up", 90)
+    def there():
+        now = entry(host, target)
+        return now.get("relinks", 0) >= times and now["state"] == "up"
+    return wait_for("the next link", there, 90)
+
+
+def session_of(host, target):
+    """Its name, while a job keeps the link from being closed as idle."""
+    mark = marker()
+    job = host.start_job(target, mark)
+    session = host.session(target)
+    kill_all(mark)
+    assert job.wait(LIMIT) == 137
+    return session
 
 
 class Talk:
@@ -140,8 +164,8 @@ def test_one_cut_heals(new_host, kind, how):  # noqa: F811
     assert host.session(target) == session
     now = host.link(target)
     assert (now["trust"], now["requests"]) == (link["trust"], 1)
-    assert not os.path.exists(f"/proc/{link['pid']}")
-    assert host.children() == [now["pid"]]
+    wait_for("the old one's end", lambda: not os.path.exists(
+        f"/proc/{link['pid']}") and host.children() == [now["pid"]])
     assert target.sh(f"cat {log}; rm {log} {new} {old}") == b"7\n"
     wait_for("no file of ours", lambda: sorted(target.injected()) == before)
     kill_all(mark)
@@ -156,8 +180,8 @@ def test_a_cut_while_nobody_waits(new_host, kind):  # noqa: F811
     assert host.exec(target, "echo", "hi").out == b"hi\n"
     session = host.session(target)
     kill_transport(host, target)
-    wait_for("its end", lambda: entry(host, target)["state"] == "parked")
-    assert host.children() == []
+    noticed(host, target, "parked")
+    wait_for("its end", lambda: host.children() == [])
     assert host.exec(target, "echo", "again").out == b"again\n"
     assert host.session(target) == session
     assert entry(host, target)["relinks"] == 1
@@ -182,11 +206,11 @@ def test_status_shows_a_lost_link(new_host):  # noqa: F811
     host, mark = new_host("--ping 400 --dead 3000 --linger 30"), marker()
     job = host.start_job(target, mark)
     agent = host.session(target)
-    core = agents(agent)[1]
+    core, pid = agents(agent)[1], transport(host, target)
     os.kill(core, signal.SIGSTOP)
     try:
-        kill_transport(host, target)
-        wait_for("that", lambda: entry(host, target)["state"] == "re-linking")
+        os.kill(pid, signal.SIGKILL)
+        noticed(host, target)
         assert entry(host, target)["lost_s"] < 30
         assert b"re-linking" in host.run("status").out
     finally:
@@ -197,28 +221,66 @@ def test_status_shows_a_lost_link(new_host):  # noqa: F811
     assert job.wait(LIMIT) == 137
 
 
+def held(pid):
+    """Its descriptors, and its own memory in KiB."""
+    text = open(f"/proc/{pid}/status").read()
+    return (len(os.listdir(f"/proc/{pid}/fd")),
+            int(text.split("RssAnon:")[1].split()[0]))
+
+
+@pytest.mark.timeout(1800)
+def test_many_short_cuts_of_an_idle_link(new_host):  # noqa: F811
+    """Neither end grows: the same descriptors and memory after any number."""
+    target = get_target("local")
+    host = new_host(HEALS)
+    session = session_of(host, target)
+    pids = host.controllers()[0], agents(session)[1]
+    cuts = count(40, 1000)
+    early = None
+    for i in range(cuts):
+        kill_transport(host, target)
+        noticed(host, target, "parked")
+        assert host.exec(target, "echo", "on").out == b"on\n"
+        if i == cuts // 4:
+            time.sleep(1)           # memory goes back when it is quiet
+            early = [held(pid) for pid in pids]
+    assert host.session(target) == session
+    assert entry(host, target)["relinks"] == cuts
+    wait_for("as few descriptors", lambda: [
+        held(pid)[0] for pid in pids] == [x[0] for x in early])
+    late = [held(pid) for pid in pids]
+    print(cuts, early, late)
+    for (_, before), (_, after) in zip(early, late):
+        assert after <= before + 256, (early, late)
+
+
 # ---- a way that is not there for a while -----------------------------------
 
-def gate(tmp_path, program="docker"):
-    """A program that does what the file `says`: by default, what it does."""
+def gate(tmp_path, program="docker", more=""):
+    """A program that does what the file `says`: by default, what it does;
+    `more` are further cases, with the real one as $real."""
     real = shutil.which(program, path=f"{openshell_bin()}:"
                         f"{os.environ['PATH']}")
     path = tmp_path / program
     path.write_text(
-        f"#!/bin/sh\ncase $(cat {tmp_path}/says 2>/dev/null):$1$2 in\n"
+        f"#!/bin/sh\nreal={real}\ncase $(cat {tmp_path}/says 2>/dev/null):$1$2 in\n"
         "down:*) echo 'Cannot connect to the Docker daemon' >&2; exit 1;;\n"
         "full:exec*) echo 'OCI runtime exec failed: cannot fork' >&2; "
         "exit 126;;\n"
         "silent:exec*) exec sleep 1000;;\n"
-        f"esac\nexec {real} \"$@\"\n")
+        "nospace:cp*) cat >/dev/null; echo 'no space left on device' >&2; "
+        "exit 1;;\n"
+        f"{more}esac\nexec $real \"$@\"\n")
     path.chmod(0o755)
     return {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize("says", ["down", "full", "silent"])
+@pytest.mark.parametrize("says", ["down", "full", "silent", "nospace"])
 def test_a_way_that_comes_back(new_host, tmp_path, says):  # noqa: F811
     target = get_target("docker")
-    host = new_host(HEALS + " --hello 2000", env=gate(tmp_path))
+    if says == "nospace":
+        target = Docker("busybox")          # its stub is copied in
+    host = new_host(HEALS + " --hello 6000", env=gate(tmp_path))
     talk = Talk(host, target, "/dev/null", 3)
     talk.turn()
     (tmp_path / "says").write_text(says)
@@ -236,15 +298,182 @@ def test_a_paused_container(new_host):  # noqa: F811
     host = new_host(HEALS)
     talk = Talk(host, target, "/dev/null", 3)
     talk.turn()
+    pid = transport(host, target)
     subprocess.run(["docker", "pause", target.box], check=True,
                    capture_output=True)
-    kill_transport(host, target)
+    os.kill(pid, signal.SIGKILL)
     wait_for("some time", lambda: entry(host, target)["lost_s"] > 2)
     assert entry(host, target)["state"] == "re-linking"
     subprocess.run(["docker", "unpause", target.box], check=True,
                    capture_output=True)
     talk.turn()
     talk.end()
+
+
+@pytest.mark.parametrize("image", ["busybox-baked", "busybox"])
+def test_a_full_container(new_host, image):  # noqa: F811
+    """It may have no process more: no stub can start, and the job goes on."""
+    get_target("docker")
+    target = Docker(image, "--pids-limit", "100")
+    host = new_host(HEALS)
+    talk = Talk(host, target, "/dev/null", 3)
+    talk.turn()
+    session = host.session(target)
+    limit_pids(target, 1)
+    if any(subprocess.run(["docker", "exec", target.box, "true"],
+                          capture_output=True, check=False).returncode == 0
+           for _ in range(5)):
+        pytest.skip("this kernel does not hold a container to its pids")
+    kill_transport(host, target)
+    wait_for("some attempts", lambda: entry(host, target)["link"] > 3 or
+             entry(host, target)["lost_s"] > 4)
+    noticed(host, target)
+    limit_pids(target, 100)
+    talk.turn()
+    talk.end()
+    assert host.session(target) == session
+
+
+def as_root(target, *words):
+    subprocess.run(["docker", "exec", "-u", "0", target.box, *words],
+                   check=True, capture_output=True)
+
+
+def limit_pids(target, most):
+    subprocess.run(["docker", "update", "--pids-limit", str(most),
+                    target.box], check=True, capture_output=True)
+
+
+def test_a_container_that_refuses_the_stub(new_host):  # noqa: F811
+    """By the runtime's own word: the program may not be run."""
+    get_target("docker")
+    target = Docker("busybox-baked")
+    host = new_host(HEALS)
+    talk = Talk(host, target, "/dev/null", 3)
+    talk.turn()
+    session = host.session(target)
+    as_root(target, "chmod", "0", "/usr/bin/sandmux-agent")
+    kill_transport(host, target)
+    wait_for("some attempts", lambda: entry(host, target)["link"] > 3, 90)
+    noticed(host, target)
+    as_root(target, "chmod", "755", "/usr/bin/sandmux-agent")
+    talk.turn()
+    talk.end()
+    assert host.session(target) == session
+
+
+# After `docker cp` of a stub somebody puts another program in its place, and
+# the stub itself elsewhere.
+SWAP = """swap:cp*)
+    $real "$@" || exit
+    $real exec -i -u 0 ${3%:/} sh -c 'for f in /.sandmux-*; do
+        grep -q /tmp/argv $f && continue
+        mv $f /real; cat >$f; chmod 755 $f; done' <"${0%/*}/fake"
+    exit;;
+"""
+FAKES = {
+    "noise": "head -c 5000 /dev/urandom; exec cat >>/tmp/in",
+    "another agent": "shift; tee -a /tmp/in | exec /real start \"$@\"",
+    "gone": "exec cat /no-such-file",
+}
+SWAPPED = """#!/bin/sh
+echo "$@" >>/tmp/argv
+%s
+"""
+
+
+@pytest.mark.parametrize("what", FAKES)
+def test_a_swapped_file_is_no_stub(new_host, tmp_path, what):  # noqa: F811
+    """It learns what is public, is told nothing, and harms nothing."""
+    get_target("docker")
+    target = Docker("busybox")
+    host = new_host(HEALS + " --hello 8000", env=gate(tmp_path, more=SWAP))
+    talk = Talk(host, target, "/dev/null", 3)
+    talk.turn()
+    session = host.session(target)
+    (tmp_path / "fake").write_text(SWAPPED % FAKES[what])
+    (tmp_path / "says").write_text("swap")
+    kill_transport(host, target)
+    wait_for("some attempts", lambda: entry(host, target)["link"] > 3, 90)
+    noticed(host, target)
+    (tmp_path / "says").unlink()
+    talk.turn()
+    talk.end()
+    assert host.session(target) == session
+    argv = target.sh("cat /tmp/argv").splitlines()
+    said = {x for x in argv if x != b"remove"}
+    assert said and all(x.startswith(b"attach ") for x in said), argv
+    # Nothing is sent before READY has opened.
+    assert target.sh("cat /tmp/in 2>/dev/null || :") == b""
+
+
+def test_a_swapped_file_that_says_that_nobody_is_there(  # noqa: F811
+        new_host, tmp_path):
+    """It could as well kill the agent: that is what is said."""
+    get_target("docker")
+    target = Docker("busybox")
+    host = new_host(SHORT, env=gate(tmp_path, more=SWAP))
+    mark, report = marker(), tmp_path / "json"
+    job = host.start_job(target, mark, opts=["--json", str(report)])
+    session = host.session(target)
+    (tmp_path / "fake").write_text(SWAPPED % "exit 69")
+    (tmp_path / "says").write_text("swap")
+    kill_transport(host, target)
+    told(job, report, "agent", b"agent gone")
+    (tmp_path / "says").unlink()
+    is_new(host, target, session)
+    wait_for("the jobs' end", lambda: not find(mark), ENDS)
+
+
+def test_a_swapped_file_between(new_host, tmp_path):  # noqa: F811
+    """It passes everything on: the session goes on, and it reads nothing."""
+    get_target("docker")
+    target = Docker("busybox")
+    host = new_host(HEALS, env=gate(tmp_path, more=SWAP))
+    word = os.urandom(16).hex().encode()
+    job = host.popen("exec", "-i", str(target), "--", "sh", "-c",
+                     "while read x; do echo $x; done; exit 7",
+                     stdin=subprocess.PIPE)
+
+    def turn():
+        job.stdin.write(word + b"\n")
+        job.stdin.flush()
+        assert job.stdout.readline() == word + b"\n"
+    turn()
+    session = host.session(target)
+    (tmp_path / "fake").write_text(SWAPPED % (
+        'tee -a /tmp/in | /real "$@" | tee -a /tmp/out'))
+    (tmp_path / "says").write_text("swap")
+    kill_transport(host, target)
+    healed(host, target)
+    for _ in range(20):
+        turn()
+    job.stdin.close()
+    assert job.wait(LIMIT) == 7 and job.stderr.read() == b""
+    assert host.session(target) == session
+    for name in ("in", "out"):
+        seen = target.sh(f"cat /tmp/{name}")
+        assert len(seen) > 20 * len(word) and word not in seen
+    assert word not in target.sh("cat /tmp/argv")
+
+
+def test_a_full_disk(new_host):  # noqa: F811
+    """A stub that is in the image needs no room."""
+    get_target("docker")
+    target = Docker("busybox-baked", "--tmpfs", "/tmp:size=1m",
+                    "--shm-size", "1m")
+    host = new_host(HEALS)
+    talk = Talk(host, target, "/dev/null", 3)
+    talk.turn()
+    session = host.session(target)
+    done = host.sh(target, "cat /dev/zero >/tmp/all; cat /dev/zero "
+                   ">/dev/shm/all; echo more >>/tmp/all")
+    assert done.status == 1 and b"No space left" in done.err, done
+    kill_transport(host, target)
+    healed(host, target)
+    talk.turn()
+    talk.end()
+    assert host.session(target) == session
 
 
 # ---- it does not heal --------------------------------------------------------
@@ -269,14 +498,14 @@ def is_new(host, target, session):
     assert host.session(target) != session
     assert host.link(target)["trust"] == (
         "same-agent" if target.kind == "local" else "new-agent")
-    assert len(host.children()) == 1
+    wait_for("the old one's end", lambda: len(host.children()) == 1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_controller(new_host, kind):  # noqa: F811
     """Its jobs wait for one that has the secret, and then end."""
     target = get_target(kind)
-    host, mark = new_host(SHORT), marker()
+    host, mark = new_host(SERVE + " --linger 12"), marker()
     half, old = target.path("half"), target.path("old")
     target.sh(f"echo old >{old}")
     before = sorted(target.injected())
@@ -296,7 +525,7 @@ def test_a_killed_controller(new_host, kind):  # noqa: F811
     time.sleep(3)
     assert len(find(mark)) >= 3 and agents(session)
     wait_for("the jobs' end", lambda: not find(mark), ENDS)
-    assert time.monotonic() - start > 6
+    assert time.monotonic() - start > 12
     wait_for("the agent's end", lambda: not agents(session))
     assert not os.path.exists(f"/proc/{link['pid']}")
     assert target.sh(f"cat {old}; rm {old}; ls {half} 2>/dev/null || :"
@@ -307,7 +536,7 @@ def test_a_killed_controller(new_host, kind):  # noqa: F811
 
 
 def test_the_next_controller_says_what_it_found(new_host):  # noqa: F811
-    host, mark = new_host(SHORT), marker()
+    host, mark = new_host(SERVE + " --linger 12"), marker()
     job = host.start_job("local", mark)
     assert (host.dir / "sessions").stat().st_mode & 0o777 == 0o600
     for pid in host.controllers():
@@ -315,7 +544,7 @@ def test_the_next_controller_says_what_it_found(new_host):  # noqa: F811
     assert job.wait(LIMIT) == 125
     assert host.exec("local", "true").status == 0
     left, = host.status()["left_behind"]
-    assert left["target"] == "local" and 0 <= left["ends_in_s"] <= 9
+    assert left["target"] == "local" and 0 <= left["ends_in_s"] <= 15
     assert b"local: left by a controller that was killed" in host.run(
         "status").out
     wait_for("the jobs' end", lambda: not find(mark), ENDS)
@@ -395,6 +624,8 @@ def test_a_way_that_stays_away(new_host, tmp_path, kind):  # noqa: F811
     session = host.session(target)
     (tmp_path / "says").write_text("down")
     kill_transport(host, target)
+    # What is written before that has perhaps been read by somebody.
+    noticed(host, target)
     # Who asks meanwhile waits, and is told what it is that is not there.
     late = host.popen("exec", str(target), "--", "true")
     err = told(job, report, "unreachable", b"target unreachable",
@@ -415,7 +646,7 @@ def test_without_linger_it_is_as_it_was(new_host, tmp_path):  # noqa: F811
     session = host.session(target)
     kill_transport(host, target)
     told(job, report, "link", LOST)
-    wait_for("the jobs' end", lambda: not find(mark), 5)
+    wait_for("the jobs' end", lambda: not find(mark), ENDS)
     is_new(host, target, session)
 
 
@@ -424,10 +655,10 @@ def test_a_request_that_waited_begins_anew(new_host):  # noqa: F811
     target = get_target("docker")
     host, mark = new_host(HEALS), marker()
     job = host.start_job(target, mark)
-    core = agents(host.session(target))[1]
+    core, pid = agents(host.session(target))[1], transport(host, target)
     os.kill(core, signal.SIGSTOP)
-    kill_transport(host, target)
-    wait_for("that", lambda: entry(host, target)["state"] == "re-linking")
+    os.kill(pid, signal.SIGKILL)
+    noticed(host, target)
     late = host.popen("exec", str(target), "--", "echo", "late")
     time.sleep(1)
     os.kill(core, signal.SIGKILL)
@@ -464,23 +695,25 @@ def test_stop_ends_what_has_no_link(new_host, how):  # noqa: F811
     target = get_target("docker")
     host = new_host(HEALS + (" --idle 1 --park 1000" if how == "parked"
                              else ""))
-    assert host.exec(target, "true").status == 0
-    session = host.session(target)
     if how == "lost":
+        assert host.exec(target, "true").status == 0
+        session = host.session(target)
         kill_transport(host, target)
-    wait_for("that", lambda: entry(host, target)["state"] == "parked")
+    else:
+        session = session_of(host, target)
+    noticed(host, target, "parked")
     wait_for("no process", lambda: host.children() == [])
     assert agents(session)
     assert host.run("stop").status == 0
-    wait_for("the agent's end", lambda: not agents(session), 10)
+    wait_for("the agent's end", lambda: not agents(session))
 
 
 def test_a_quiet_link_is_not_dead(new_host):  # noqa: F811
     """Silence of the job is not silence of the link."""
-    host = new_host("--ping 200 --dead 1500")
+    host = new_host(SERVE)
     targets = [get_target(kind) for kind in KINDS]
     for done in together(len(targets), lambda i: host.sh(
-            targets[i], "sleep 4; echo here")):
+            targets[i], "sleep 7; echo here")):
         assert (done.status, done.out) == (0, b"here\n"), done
     assert all(entry(host, t)["relinks"] == 0 for t in targets)
 
@@ -489,8 +722,7 @@ def test_a_quiet_link_is_not_dead(new_host):  # noqa: F811
 def test_an_idle_link_closes_where_it_may(new_host, kind):  # noqa: F811
     target = get_target(kind)
     host = new_host("--idle 1")
-    assert host.exec(target, "true").status == 0
-    session = host.session(target)
+    session = session_of(host, target)
     wait_for("the end of an idle link", lambda: host.status()["links"] == [])
     wait_for("the agent's end", lambda: not agents(session))
     assert host.children() == []
@@ -502,25 +734,27 @@ def test_a_parked_session(new_host, kind):  # noqa: F811
     """No process here, a small one there, and the next command goes on."""
     target = get_target(kind)
     host = new_host("--idle 1 --park 600 --linger 1")
-    assert host.exec(target, "true").status == 0
-    session = host.session(target)
+    session = session_of(host, target)
     for i in range(1, 3):
-        wait_for("that", lambda: entry(host, target)["state"] == "parked")
+        noticed(host, target, "parked")
         wait_for("no process", lambda: host.children() == [])
         time.sleep(1.5)             # longer than it lingers
         assert agents(session)
-        done = host.sh(target, "echo $0; exit 5", "again")
-        assert (done.status, done.out) == (5, b"again\n"), done
+        job = host.popen("exec", "-i", str(target), "--", "sh", "-c",
+                         "echo again; read x; exit 5",
+                         stdin=subprocess.PIPE)
+        assert job.stdout.readline() == b"again\n"
         assert host.session(target) == session
         assert entry(host, target)["relinks"] == i
+        job.stdin.close()
+        assert job.wait(LIMIT) == 5 and job.stderr.read() == b""
 
 
 def test_a_parked_session_that_is_not_wanted(new_host):  # noqa: F811
     target = get_target("local")
-    host = new_host("--idle 1 --park 2 --linger 1")
-    assert host.exec(target, "true").status == 0
-    session = host.session(target)
-    wait_for("that", lambda: entry(host, target).get("state") == "parked")
+    host = new_host("--idle 1 --park 5 --linger 1")
+    session = session_of(host, target)
+    noticed(host, target, "parked")
     wait_for("its end", lambda: host.status()["links"] == [])
     wait_for("the agent's end", lambda: not agents(session))
     assert host.exec(target, "echo", "new").out == b"new\n"

@@ -145,7 +145,7 @@ def check_end(agent, host):
     agent.check_gone(agent.pids)
 
 
-def dropped(one, timeout=5):
+def dropped(one, timeout=20):
     """The core has let this attempt or link go: its stub ends."""
     try:
         one.process.wait(timeout)
@@ -232,9 +232,9 @@ def test_what_was_not_acknowledged_comes_again(begin, further):
 
 def test_a_silent_link_is_given_up(begin, further):
     """No end of input ever comes, as on OpenShell."""
-    agent = begin(ping_ms=200, dead_ms=800)
+    agent = begin(ping_ms=200, dead_ms=2000)
     jobs = sleepers(agent)
-    time.sleep(2)
+    time.sleep(4)
     assert all(alive(p) for p in jobs)
     one = further(agent, 2)
     one.host.resume(agent.host)
@@ -457,28 +457,30 @@ def test_the_core_dies(begin, further):
 # ---- how long it waits -------------------------------------------------------
 
 def test_linger_passes(begin, further):
-    agent = begin(linger_ms=2000)
+    agent = begin(linger_ms=4000)
     jobs = sleepers(agent)
     start = time.monotonic()
     cut(agent)
     time.sleep(1.2)
     assert all(alive(p) for p in jobs)
-    assert agent.process.wait(10) == 0
-    assert time.monotonic() - start >= 2
+    assert agent.process.wait(20) == 0
+    assert time.monotonic() - start >= 4
     agent.check_gone(agent.pids + jobs)
     assert further(agent, 2, meet=False).process.wait(10) == NO_SESSION
 
 
 def test_an_attempt_is_no_link(begin, further):
     """READY alone does not lengthen the wait; RESUME sets a new one."""
-    agent = begin(linger_ms=2000)
+    agent = begin(linger_ms=6000)
     start = time.monotonic()
     cut(agent)
     for link in range(2, 6):
         further(agent, link)
-        time.sleep(0.3)
-    assert agent.process.wait(10) == 0
-    assert 2 <= time.monotonic() - start < 8
+        last = time.monotonic()
+        time.sleep(0.75)
+    assert agent.process.wait(20) == 0
+    # Seconds before it would have ended, had the last one counted.
+    assert start + 6 <= time.monotonic() < last + 6
 
 
 def test_each_link_says_how_long(begin, further):
@@ -490,12 +492,12 @@ def test_each_link_says_how_long(begin, further):
 
 
 def test_a_stopped_core_does_not_wake_into_its_end(begin, further):
-    agent = begin(linger_ms=7000)
+    agent = begin(linger_ms=10000)
     jobs = sleepers(agent)
     cut(agent)
     time.sleep(0.3)
     os.kill(agent.pids[1], signal.SIGSTOP)
-    time.sleep(8)
+    time.sleep(11)
     os.kill(agent.pids[1], signal.SIGCONT)
     one = further(agent, 2)
     one.host.resume(agent.host)
@@ -534,12 +536,12 @@ def test_parked(begin, further):
     one = further(agent, 2)
     one.host.resume(agent.host, linger_ms=1)
     works(one.host, 3)
+    start = time.monotonic()
     one.host.frame(sealed.close_frame(0, 1))
     one.host.wanted(sealed.CLOSE)
-    start = time.monotonic()
     assert dropped(one)
-    assert agent.process.wait(10) == 0
-    assert 0.9 <= time.monotonic() - start < 8
+    assert agent.process.wait(20) == 0
+    assert time.monotonic() - start >= 1
 
 
 # ---- a stranger at the socket while the session has no link -------------------

@@ -579,6 +579,34 @@ quiet(const struct world *w)
 	    w->rig->opener->config.budget->chunks.used == 0;
 }
 
+static unsigned
+open_files(void)
+{
+	unsigned count = 0;
+	int fd;
+
+	for (fd = 0; fd < 1024; fd++) {
+		count += fcntl(fd, F_GETFD) != -1;
+	}
+	return count;
+}
+
+/* Both count the same frames, and have no request between them. */
+static void
+in_step(const struct world *w)
+{
+	struct session_rest a, b;
+
+	assert_int_equal(session_rest(w->rig->opener, &a), 0);
+	assert_int_equal(session_rest(w->rig->server, &b), 0);
+	assert_int_equal(a.next, b.expected);
+	assert_int_equal(b.next, a.expected);
+	assert_int_equal(a.last, b.last);
+	assert_int_equal(session_count(w->rig->opener), 0);
+	assert_int_equal(session_count(w->rig->server), 0);
+	assert_int_equal(w->committed, w->links);
+}
+
 /* Idle, with a command and a short cut now and then: no drift, no growth. */
 static void
 test_a_day(void **state)
@@ -587,7 +615,7 @@ test_a_day(void **state)
 	struct world *w = world_new(8);
 	uint64_t start = cable_now, most = 0, cut_at = start + HOUR / 3;
 	unsigned long steps[24] = { 0 };
-	unsigned hour, i;
+	unsigned hour, i, files = 0;
 
 	(void)state;
 	world_connect(w);
@@ -618,6 +646,9 @@ test_a_day(void **state)
 			world_step(w);
 		}
 		assert_true(quiet(w));
+		in_step(w);
+		files = files == 0 ? open_files() : files;
+		assert_int_equal(open_files(), files);
 	}
 	verify(w);
 	print_message("%u links; steps in an hour: %lu, %lu, %lu; heard "
