@@ -433,7 +433,10 @@ reserve(int fd, const struct stat *whole, off_t from)
 	    0;
 }
 
-/* The complete bytes into the file that is there. */
+/*
+ * The complete bytes into the file that is there.  Once the old ones go only
+ * the end helps: TERM waits for it (WORKER_TIDIES).
+ */
 static void
 overwrite(struct place *p)
 {
@@ -451,8 +454,11 @@ overwrite(struct place *p)
 		give_up(p, WIRE_STEP_OPEN, errno);
 	}
 	if (fstat(p->fd, &whole) == -1 || reserve(to.fd, &whole, append ?
-	    p->old.st_size : 0) == -1 || (!append &&
-	    ftruncate(to.fd, 0) == -1)) {
+	    p->old.st_size : 0) == -1) {
+		give_up(p, WIRE_STEP_WRITE, errno);
+	}
+	signal(SIGTERM, SIG_IGN);
+	if (!append && ftruncate(to.fd, 0) == -1) {
 		give_up(p, WIRE_STEP_WRITE, errno);
 	}
 	filecopy_scan(&to.copy, p->fd, 0, false);
@@ -472,6 +478,7 @@ overwrite(struct place *p)
 	close(p->fd);
 	unlink(p->temp);
 	unfinished = NULL;
+	signal(SIGTERM, on_term);
 	p->fd = to.fd;
 }
 
@@ -607,7 +614,7 @@ file_put(struct session_request *req, const struct wire_put *msg,
 	} else if (file_take_who(&o->who, req, msg->user, msg->path,
 	    start) == 0) {
 		o->msg = *msg;
-		worker_start(req, WORKER_IN | ((msg->flags &
+		worker_start(req, WORKER_IN | WORKER_TIDIES | ((msg->flags &
 		    WIRE_PUT_RESUME) != 0 ? WORKER_OUT : 0), put_child, o);
 	}
 	free(o);
