@@ -21,7 +21,7 @@
 #include "tree.h"
 
 #define NOTE_MAX (sizeof(struct worker_note) + WIRE_INFO_MAX)
-#define TIDY_LONG_MS 60000u		/* for half a tree, or a file in place */
+#define TIDY_LONG_MS 60000u		/* for half a tree, or in place */
 
 struct worker {
 	struct serve serve;

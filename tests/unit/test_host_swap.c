@@ -28,7 +28,7 @@
 
 /* ---- the other process -------------------------------------------------- */
 
-static const char *victim;		/* "DIR/": what has a temporary name in it */
+static const char *victim;		/* "DIR/": its temporary name */
 static const char *lure;		/* what the link says */
 static unsigned calls, at = NEVER;	/* it strikes before this call */
 static bool struck;
