@@ -317,6 +317,9 @@ WRAP_test_agent_faults := open fstat read setgroups setresgid setresuid \
 	syscall prctl access chdir unlockpt ptsname_r tcgetattr tcsetattr \
 	ioctl fcntl pipe2 dup2 clone nice setrlimit execve malloc calloc \
 	socketpair fork session_fail session_result
+WRAP_test_host_swap := openat fstatat faccessat mkdirat symlinkat linkat \
+	renameat unlinkat utimensat fchownat readlinkat fdopendir fchmod \
+	futimens ftruncate
 WRAP_test_init := kill
 WRAP_test_tree := open opendir
 wraps = $(patsubst %,-Wl$(comma)--wrap=%,$(WRAP_$(basename $(notdir $(1)))))

@@ -146,18 +146,45 @@ open_temp(struct place *p)
 	return p->fd;
 }
 
-/* The one that an earlier copy has left, or a new one: it stays. */
+/* The one that an earlier copy has left; -1 with errno. */
 static int
-open_partial(struct place *p)
+find_partial(struct place *p)
 {
 	const char *slash = strrchr(p->path, '/');
 	char name[256];
-	struct stat st, now;
 
 	filecopy_partial(slash == NULL ? p->path : slash + 1, name);
 	name_temp(p, name);
 	p->fd = open(p->temp, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY |
 	    O_CLOEXEC);
+	return p->fd;
+}
+
+/* It is ours alone, and nobody else is at it. */
+static void
+check_partial(const struct place *p, struct stat *st)
+{
+	struct stat now;
+
+	if (fstat(p->fd, st) == -1 || !S_ISREG(st->st_mode) ||
+	    st->st_uid != geteuid() || (st->st_mode & 077) != 0 ||
+	    st->st_nlink != 1) {
+		worker_fail(p->note, WIRE_STEP_PARTIAL, EPERM, p->temp);
+	}
+	/* Whoever has just finished with it has renamed it. */
+	if (flock(p->fd, LOCK_EX | LOCK_NB) == -1 ||
+	    lstat(p->temp, &now) == -1 || now.st_ino != st->st_ino) {
+		worker_fail(p->note, WIRE_STEP_PARTIAL, EAGAIN, p->temp);
+	}
+}
+
+/* That, or a new one: it stays. */
+static int
+open_partial(struct place *p)
+{
+	struct stat st;
+
+	find_partial(p);
 	if (p->fd == -1 && errno != ENOENT) {
 		worker_fail(p->note, WIRE_STEP_PARTIAL, errno, p->temp);
 	}
@@ -168,17 +195,28 @@ open_partial(struct place *p)
 	if (p->fd == -1) {
 		return -1;
 	}
-	if (fstat(p->fd, &st) == -1 || !S_ISREG(st.st_mode) ||
-	    st.st_uid != geteuid() || (st.st_mode & 077) != 0 ||
-	    st.st_nlink != 1) {
-		worker_fail(p->note, WIRE_STEP_PARTIAL, EPERM, p->temp);
-	}
-	/* Whoever has just finished with it has renamed it. */
-	if (flock(p->fd, LOCK_EX | LOCK_NB) == -1 ||
-	    lstat(p->temp, &now) == -1 || now.st_ino != st.st_ino) {
-		worker_fail(p->note, WIRE_STEP_PARTIAL, EAGAIN, p->temp);
-	}
+	check_partial(p, &st);
 	return p->fd;
+}
+
+/* For cleanup: the one that an earlier copy has left goes. */
+static void __attribute__((noreturn))
+discard(struct place *p)
+{
+	struct wire_file_info info = { 0 };
+	struct stat st;
+
+	if (find_partial(p) != -1) {
+		check_partial(p, &st);
+		if (unlink(p->temp) == -1) {
+			worker_fail(p->note, WIRE_STEP_PARTIAL, errno,
+			    p->temp);
+		}
+		file_info(&info, &st);
+	} else if (errno != ENOENT && errno != ENOTDIR) {
+		worker_fail(p->note, WIRE_STEP_PARTIAL, errno, p->temp);
+	}
+	file_done(p->note, &info);
 }
 
 /* Into the file as it is. */
@@ -433,7 +471,10 @@ reserve(int fd, const struct stat *whole, off_t from)
 	    0;
 }
 
-/* The complete bytes into the file that is there. */
+/*
+ * The complete bytes into the file that is there.  Once the old ones go only
+ * the end helps: TERM waits for it (WORKER_TIDIES).
+ */
 static void
 overwrite(struct place *p)
 {
@@ -451,8 +492,11 @@ overwrite(struct place *p)
 		give_up(p, WIRE_STEP_OPEN, errno);
 	}
 	if (fstat(p->fd, &whole) == -1 || reserve(to.fd, &whole, append ?
-	    p->old.st_size : 0) == -1 || (!append &&
-	    ftruncate(to.fd, 0) == -1)) {
+	    p->old.st_size : 0) == -1) {
+		give_up(p, WIRE_STEP_WRITE, errno);
+	}
+	signal(SIGTERM, SIG_IGN);
+	if (!append && ftruncate(to.fd, 0) == -1) {
 		give_up(p, WIRE_STEP_WRITE, errno);
 	}
 	filecopy_scan(&to.copy, p->fd, 0, false);
@@ -472,6 +516,7 @@ overwrite(struct place *p)
 	close(p->fd);
 	unlink(p->temp);
 	unfinished = NULL;
+	signal(SIGTERM, on_term);
 	p->fd = to.fd;
 }
 
@@ -583,6 +628,9 @@ put_child(const struct worker_child *c, void *arg)
 		make_parents(p.path, c->note);
 	}
 	resolve(&p, o->name);
+	if ((p.flags & WIRE_PUT_DISCARD) != 0) {
+		discard(&p);
+	}
 	open_place(&p);
 	take_all(&p, c);
 	verify(&p);
@@ -596,6 +644,7 @@ file_put(struct session_request *req, const struct wire_put *msg,
 {
 	struct order *o = calloc(1, sizeof(*o));
 	uint32_t alone = WIRE_PUT_RESUME | WIRE_PUT_HASH;
+	uint32_t sole = WIRE_PUT_RESUME | WIRE_PUT_DISCARD;
 
 	if (o == NULL) {
 		file_refuse(req, "no memory");
@@ -604,11 +653,15 @@ file_put(struct session_request *req, const struct wire_put *msg,
 	} else if ((msg->flags & WIRE_PUT_APPEND) != 0 &&
 	    (msg->flags & alone) != 0) {
 		file_refuse(req, "append goes with neither resume nor hash");
+	} else if ((msg->flags & WIRE_PUT_DISCARD) != 0 &&
+	    msg->flags != sole) {
+		file_refuse(req, "discard goes with resume alone");
 	} else if (file_take_who(&o->who, req, msg->user, msg->path,
 	    start) == 0) {
 		o->msg = *msg;
-		worker_start(req, WORKER_IN | ((msg->flags &
-		    WIRE_PUT_RESUME) != 0 ? WORKER_OUT : 0), put_child, o);
+		worker_start(req, msg->flags == sole ? 0 : WORKER_IN |
+		    WORKER_TIDIES | ((msg->flags & WIRE_PUT_RESUME) != 0 ?
+		    WORKER_OUT : 0), put_child, o);
 	}
 	free(o);
 }

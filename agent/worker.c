@@ -21,7 +21,7 @@
 #include "tree.h"
 
 #define NOTE_MAX (sizeof(struct worker_note) + WIRE_INFO_MAX)
-#define TIDY_TREE_MS 60000u		/* for its half tree */
+#define TIDY_LONG_MS 60000u		/* for half a tree, or in place */
 #define KILL_MS 4000u			/* to die, before that is not awaited */
 
 struct worker {
@@ -161,7 +161,7 @@ on_cancel(struct session_request *req)
 
 	if (!w->cancelled && !w->exited) {
 		w->cancelled = true;
-		w->kill_at = clock_now() + (w->tidies ? TIDY_TREE_MS :
+		w->kill_at = clock_now() + (w->tidies ? TIDY_LONG_MS :
 		    AGENT_TIDY_MS) * (uint64_t)CLOCK_MS;
 		tree_kill(w->pid, SIGTERM);
 	}

@@ -387,7 +387,10 @@ enum wire_put_flags {
 	WIRE_PUT_MODE = 16,		/* mode is for an existing file too, and
 					 * no umask counts */
 	WIRE_PUT_MTIME = 32,		/* mtime counts */
-	WIRE_PUT_OWNER = 64		/* uid and gid, where that is allowed */
+	WIRE_PUT_OWNER = 64,		/* uid and gid, where that is allowed */
+	WIRE_PUT_DISCARD = 128		/* with RESUME: only remove the partial
+					 * file; no bytes, FILE_INFO is its,
+					 * links 0: there was none */
 };
 
 /* IN: f(START), then the bytes, then with HASH theirs (WIRE_HASH). */

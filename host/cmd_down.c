@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cp_partial.h"
 #include "crew.h"
 #include "interrupt.h"
 #include "options.h"
@@ -27,7 +28,8 @@ static const char cleanup_usage[] =
 "  --json   print what was removed and what was not as one JSON object\n"
 "Removes every sandbox that `sandmux up` made and that is still there, used or\n"
 "not, also what a killed `up` has left; one that another process makes or\n"
-"removes at this moment stays, and counts as left.\n"
+"removes at this moment stays, and counts as left.  Then every partial file\n"
+"that `sandmux cp --resume` has left, here and in targets.\n"
 "Exit status: 0, 1 something is left, 2 usage.\n";
 
 #define AT_ONCE 8u
@@ -47,7 +49,7 @@ struct removal {
 	bool json;
 	char **names;			/* of down, or NULL */
 	const struct survey_entry *entries;	/* of cleanup */
-	struct json removed, failed;
+	struct json removed, failed, partial;
 	bool left;
 };
 
@@ -101,6 +103,7 @@ remove_all(struct removal *r, size_t count)
 
 	json_array(&r->removed, NULL);
 	json_array(&r->failed, NULL);
+	json_array(&r->partial, NULL);
 	for (; count > 0 && number == 0; count -= n) {
 		n = count < CREW_MAX ? (unsigned)count : CREW_MAX;
 		number = crew_run(n, AT_ONCE, false, 0, work, r, answers);
@@ -114,9 +117,30 @@ remove_all(struct removal *r, size_t count)
 			r->entries += n;
 		}
 	}
-	json_end_array(&r->removed);
-	json_end_array(&r->failed);
 	return number;
+}
+
+static void
+tell_partial(void *ctx, const char *where, const struct error *error)
+{
+	struct removal *r = ctx;
+	char shown[WORDS_LINE], line[WORDS_LINE];
+
+	if (error != NULL) {
+		r->left = true;
+		cmd_fail(r->command, error, CMD_FAILED);
+		json_object(&r->failed, NULL);
+		json_string(&r->failed, "name", where);
+		json_string(&r->failed, "error", words_error(error, line,
+		    sizeof(line)));
+		json_end_object(&r->failed);
+		return;
+	}
+	json_string(&r->partial, NULL, where);
+	if (!r->json) {
+		quote_text(shown, sizeof(shown), where);
+		puts(shown);
+	}
 }
 
 static int
@@ -124,10 +148,17 @@ report(struct removal *r, int number)
 {
 	struct json json = { 0 };
 
+	json_end_array(&r->removed);
+	json_end_array(&r->failed);
+	json_end_array(&r->partial);
 	if (r->json) {
 		json_object(&json, NULL);
 		json_raw(&json, "removed", r->removed.data, r->removed.len);
 		json_raw(&json, "failed", r->failed.data, r->failed.len);
+		if (r->names == NULL) {
+			json_raw(&json, "partial_files", r->partial.data,
+			    r->partial.len);
+		}
 		json_end_object(&json);
 		if (json_text(&json) != NULL) {
 			puts(json_text(&json));
@@ -136,6 +167,7 @@ report(struct removal *r, int number)
 	json_free(&json);
 	json_free(&r->removed);
 	json_free(&r->failed);
+	json_free(&r->partial);
 	if (fflush(stdout) != 0) {
 		r->left = true;
 	}
@@ -229,5 +261,13 @@ cmd_cleanup(int argc, char **argv)
 	number = remove_all(&removal, survey.count);
 	survey_free(&survey);
 	record_sweep(&removal.life.store);
+	if (number == 0) {
+		number = cp_partial_clean(tell_partial, &removal, &error);
+	}
+	if (number < 0) {
+		removal.left = true;
+		cmd_fail("cleanup", &error, CMD_FAILED);
+		number = 0;
+	}
 	return report(&removal, number);
 }

@@ -225,8 +225,16 @@ settle(struct cp_copy *c, struct error *error)
 	if (cp_verifies(c) && verify(c, error) < 0) {
 		return -1;
 	}
-	return cp_is_stdio(&cp->to) ? 0 : sink_commit(&c->sink, &dress,
-	    error);
+	if (cp_is_stdio(&cp->to)) {
+		return 0;
+	}
+	/* The last moment to leave: from here on it goes to its end. */
+	c->signal = interrupt_take();
+	if (c->signal != 0) {
+		error_set(error, WIRE_STEP_NONE, 0, "interrupted");
+		return -1;
+	}
+	return sink_commit(&c->sink, &dress, error);
 }
 
 /* ---- the request ------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "cp_partial.h"
 #include "interrupt.h"
 #include "quote.h"
 #include "system.h"
@@ -170,7 +171,7 @@ int
 cp_file(const struct cp *cp, struct error *error)
 {
 	struct cp_copy *c = &copy;
-	int status;
+	int status, record = -1;
 
 	*c = (struct cp_copy){ .cp = cp, .fd = -1, .file = { .fd = -1 },
 	    .left = cp->length, .events = { .fd = -1 },
@@ -179,7 +180,15 @@ cp_file(const struct cp *cp, struct error *error)
 	if (cp_say_start(cp, &c->events, &c->progress, error) < 0) {
 		return CMD_FAILED;
 	}
-	status = cp->from.local ? cp_up(c, error) : cp_down(c, error);
+	if ((cp->flags & CP_RESUME) != 0) {
+		record = cp_partial_begin(cp, error);
+		status = record < 0 ? CMD_FAILED : CMD_OK;
+	} else {
+		status = CMD_OK;
+	}
+	if (status == CMD_OK) {
+		status = cp->from.local ? cp_up(c, error) : cp_down(c, error);
+	}
 	client_close(c->run.client);
 	say_end(c, status, error);
 	if (status == CMD_OK && cp_verifies(c)) {
@@ -189,6 +198,7 @@ cp_file(const struct cp *cp, struct error *error)
 		stdfd_close(&c->file);
 	}
 	sink_close(&c->sink);
+	cp_partial_end(cp, record, status == CMD_OK);
 	if (c->fd > STDERR_FILENO) {
 		close(c->fd);
 	}

@@ -53,6 +53,7 @@ struct tree {
 	size_t shown;			/* of its items */
 	bool settles, done, failed;	/* what the helper has said */
 	bool broken;			/* it takes or gives no more */
+	int signal;			/* that came before it was in place */
 	struct wire_tree_info info;	/* its counts */
 	struct error error;		/* its failure */
 };
@@ -380,9 +381,18 @@ conclude(struct tree *t, const struct run_end *end, struct error *error)
 	int rc;
 
 	close_stream(t);
+	if (t->up && end->signal != 0) {
+		/* It only reads, maybe where that hangs. */
+		kill(t->helper, SIGKILL);
+	}
 	hear(t, true);
 	rc = check(t, end, error);
 	if (t->settles) {
+		/* The last moment to leave. */
+		if (rc == 0 && (t->signal = interrupt_take()) != 0) {
+			error_set(error, WIRE_STEP_NONE, 0, "interrupted");
+			rc = -1;
+		}
 		if (rc == 0 && send(t->says, "", 1, 0) == 1) {
 			t->settles = false;
 		} else {
@@ -444,7 +454,8 @@ finish(struct tree *t, const struct run_end *end, struct error *error)
 	error->step = WIRE_STEP_NONE;
 	error->number = 0;
 	if (conclude(t, end, error) < 0) {
-		return cp_failed(end);
+		return t->signal != 0 ? RUN_SIGNAL + t->signal :
+		    cp_failed(end);
 	}
 	summarize(t, line, sizeof(line));
 	if (t->info.skipped > 0) {

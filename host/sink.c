@@ -174,20 +174,47 @@ create(struct sink *sink)
 	return fd;
 }
 
+/* The one that an earlier copy has left; -1 with errno. */
+static int
+find_partial(struct sink *sink)
+{
+	filecopy_partial(sink->name, sink->tmp);
+	return openat(sink->dir, sink->tmp, O_RDWR | O_NOFOLLOW |
+	    O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+/* It is ours alone, and nobody else is at it; 0, or -1 with *error. */
+static int
+check_partial(const struct sink *sink, int fd, struct error *error)
+{
+	struct stat st, now;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    st.st_uid != geteuid() || (st.st_mode & 077) != 0 ||
+	    st.st_nlink != 1) {
+		error_set(error, WIRE_STEP_PARTIAL, EPERM, "%s", sink->tmp);
+		return -1;
+	}
+	/* Whoever has just finished with it has renamed it. */
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 ||
+	    fstatat(sink->dir, sink->tmp, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    now.st_ino != st.st_ino) {
+		error_set(error, WIRE_STEP_PARTIAL, EAGAIN, "%s", sink->tmp);
+		return -1;
+	}
+	return 0;
+}
+
 /*
- * The one that an earlier copy has left, or a new one: it stays.  -1 with
- * *error, or with errno if there is none and none can be made.
+ * That, or a new one: it stays.  -1 with *error, or with errno if there is
+ * none and none can be made.
  */
 static int
 open_partial(struct sink *sink, struct error *error)
 {
-	struct stat st, now;
-	int fd;
+	int fd = find_partial(sink);
 
-	filecopy_partial(sink->name, sink->tmp);
 	sink->keep = true;
-	fd = openat(sink->dir, sink->tmp, O_RDWR | O_NOFOLLOW | O_NONBLOCK |
-	    O_NOCTTY | O_CLOEXEC);
 	error->step = WIRE_STEP_NONE;
 	if (fd < 0 && errno != ENOENT) {
 		error_set(error, WIRE_STEP_PARTIAL, errno, "%s", sink->tmp);
@@ -197,23 +224,11 @@ open_partial(struct sink *sink, struct error *error)
 		fd = openat(sink->dir, sink->tmp, O_RDWR | O_CREAT | O_EXCL |
 		    O_CLOEXEC, 0600);
 	}
-	if (fd < 0) {
+	if (fd >= 0 && check_partial(sink, fd, error) < 0) {
+		close(fd);
 		return -1;
 	}
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    st.st_uid != geteuid() || (st.st_mode & 077) != 0 ||
-	    st.st_nlink != 1) {
-		error_set(error, WIRE_STEP_PARTIAL, EPERM, "%s", sink->tmp);
-	/* Whoever has just finished with it has renamed it. */
-	} else if (flock(fd, LOCK_EX | LOCK_NB) < 0 ||
-	    fstatat(sink->dir, sink->tmp, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    now.st_ino != st.st_ino) {
-		error_set(error, WIRE_STEP_PARTIAL, EAGAIN, "%s", sink->tmp);
-	} else {
-		return fd;
-	}
-	close(fd);
-	return -1;
+	return fd;
 }
 
 static int
@@ -289,6 +304,34 @@ sink_open(struct sink *sink, const char *path, const char *base,
 		sink->file = (struct stdfd){ .fd = sink->fd };
 	}
 	return 0;
+}
+
+int
+sink_discard(const char *path, const char *base, struct error *error)
+{
+	struct sink sink = { .dir = -1, .fd = -1, .file = { .fd = -1 },
+	    .keep = true };
+	char full[PATH_MAX];
+	int rc = -1;
+
+	if (settle(path, base, full) == 0) {
+		errno = EISDIR;
+		if (sink_base(full, sink.name) == 0 &&
+		    (sink.dir = open_dir(full)) >= 0) {
+			sink.fd = find_partial(&sink);
+		}
+	}
+	if (sink.fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+		rc = 1;
+	} else if (sink.fd >= 0 && check_partial(&sink, sink.fd, error) < 0) {
+		rc = -1;
+	} else if (sink.fd >= 0 && unlinkat(sink.dir, sink.tmp, 0) == 0) {
+		rc = 0;
+	} else {
+		error_set(error, WIRE_STEP_PARTIAL, errno, "%.900s", path);
+	}
+	sink_close(&sink);
+	return rc;
 }
 
 ssize_t

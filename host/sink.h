@@ -81,6 +81,13 @@ int sink_commit(struct sink *sink, const struct sink_dress *dress,
 void sink_close(struct sink *sink);
 
 /*
+ * Remove the partial file that SINK_RESUME has left for the same path and
+ * base, if it is ours alone and nobody is at it.  0, 1: there is none, or -1
+ * with *error.
+ */
+int sink_discard(const char *path, const char *base, struct error *error);
+
+/*
  * The last component of path into out[NAME_MAX + 1]; -1 if it has none that
  * names a file ("/", "..").
  */

@@ -395,3 +395,162 @@ def test_verify_prints_both(host, box, source, tmp_path):  # noqa: F811
     assert [x.split()[0] for x in done.out.splitlines()] == [want, want]
     done = host.run("cp", "--verify", f"{box}:/tmp/v", "-")
     assert done.out == b"new" and done.err.count(want) == 2
+
+
+# ---- what the table does not hold, with docker cp beside it ------------------
+
+def docker_cp(*words):
+    return subprocess.run([docker_program(), "cp", "-q", *map(str, words)],
+                          capture_output=True, timeout=LIMIT, check=False)
+
+
+SPECIAL = {
+    # what is there: who makes it, our errno, what docker cp does
+    "a fifo": ("mkfifo f", "EINVAL", "replaces it"),
+    "a socket": ("perl -MSocket -e 'socket(S, PF_UNIX, SOCK_STREAM, 0); "
+                 "bind(S, sockaddr_un(\"f\")) or die'", "EINVAL",
+                 "replaces it"),
+    "a device": ("mknod f c 1 3", None, "refuses it"),
+}
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_special_files_in_the_way(host, box, source, kind):  # noqa: F811
+    script, errno, docker = SPECIAL[kind]
+    path = prepare(box, script if errno else "")
+    if errno is None:           # elsewhere it may not be opened
+        path = path.replace("/tmp", "/dev")
+        box.sh(f"mkdir {path} && cd {path} && {script}")
+    before = tree(box, path)
+    done, end = cp(host, source, box, f"{path}/f")
+    if errno is None:
+        assert done.status == 0 and end["atomic"] is False, done
+    else:
+        assert done.status == 1 and end["error"]["errno_name"] == errno
+    assert tree(box, path) == before
+    done = docker_cp(source, f"{box.box}:{path}/f")
+    if docker == "refuses it":
+        assert done.returncode != 0 and tree(box, path) == before
+    else:
+        assert done.returncode == 0 and box.sh(f"cat {path}/f") == b"new"
+
+
+def test_docker_refuses_a_mount_point(box, source):
+    """Where we write into it (test_a_mount_point)."""
+    before = box.sh("cat /etc/hosts")
+    assert docker_cp(source, f"{box.box}:/etc/hosts").returncode != 0
+    assert box.sh("cat /etc/hosts") == before
+
+
+def test_a_mount_point_here(host, box, tmp_path):  # noqa: F811
+    if os.getuid() != 0:
+        pytest.skip("only root can mount")
+    box.sh("mkdir -p /from; printf new >/from/src")
+    real, point = tmp_path / "real", tmp_path / "point"
+    for path in (real, point):
+        path.write_text("old")
+        path.chmod(0o640)
+    done = subprocess.run(["mount", "--bind", real, point],
+                          capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"mount: {done.stderr.decode()}")
+    events = tmp_path / "events"
+    try:
+        done = host.run("cp", "--json", str(events), f"{box}:/from/src",
+                        str(point))
+        assert done.status == 0 and os.path.samefile(real, point), done
+    finally:
+        subprocess.run(["umount", point], check=True)
+    end = json.loads(events.read_text().splitlines()[-1])
+    assert end["atomic"] is False
+    assert real.read_text() == "new" and point.read_text() == "old"
+    assert real.stat().st_mode & 0o7777 == 0o640
+    assert sorted(os.listdir(tmp_path)) == ["events", "point", "real"]
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_a_link_as_source(host, box, tmp_path, way):  # noqa: F811
+    """docker cp copies the link, and what it leads to with -L; we the file,
+    and with -r the link, and with -rL what it leads to."""
+    path = prepare(box, "printf new >src; ln -s src l; ln -s no dangling")
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "src").write_bytes(b"new")
+    (here / "l").symlink_to("src")
+    (here / "dangling").symlink_to("no")
+    ours, theirs = f"{box}:{path}", f"{box.box}:{path}"
+
+    def where(far, name, to):
+        pair = [f"{here}/{name}", f"{far}/{to}"] if way == "up" else \
+            [f"{far}/{name}", f"{here}/{to}"]
+        return pair
+
+    def is_link(to):
+        if way == "up":
+            return box.sh(f"test -L {path}/{to} && echo y || :") == b"y\n"
+        return (here / to).is_symlink()
+
+    for run, words, far, links in (
+            (host.run, ("cp",), ours, False),
+            (host.run, ("cp", "-r"), ours, True),
+            (host.run, ("cp", "-rL"), ours, False),
+            (docker_cp, (), theirs, True), (docker_cp, ("-L",), theirs,
+                                            False)):
+        to = "to" + "".join(words).replace("-", "") + ("d" if far == theirs
+                                                       else "s")
+        done = run(*words, *where(far, "l", to))
+        status = done.status if run == host.run else done.returncode
+        assert status == 0 and is_link(to) is links, (words, done)
+    done = host.run("cp", *where(ours, "dangling", "no2"))
+    assert done.status == 1 and b"ENOENT" in done.err, done
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_a_directory_takes_r(host, box, tmp_path, way):  # noqa: F811
+    """docker cp copies one without being asked."""
+    path = prepare(box, "mkdir d; printf new >d/f")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/f").write_bytes(b"new")
+    for src in ("d", "d/", "d/."):
+        pair = [f"{tmp_path}/{src}", f"{path}/to"]
+        pair[way == "up"] = f"{box}:{pair[way == 'up']}"
+        if way == "down":
+            pair = [f"{box}:{path}/{src}", f"{tmp_path}/to"]
+        done = host.run("cp", *pair)
+        assert done.status == 1 and b"EISDIR" in done.err, done
+        assert b"to" not in box.sh(f"ls {path}").split()
+        assert not (tmp_path / "to").exists()
+        done = docker_cp(*(x.removeprefix("docker:") for x in pair))
+        assert done.returncode == 0, done
+        box.sh(f"rm -rf {path}/to")
+        subprocess.run(["rm", "-rf", tmp_path / "to"], check=True)
+
+
+def test_a_keeps_what_docker_keeps(host, box, tmp_path):  # noqa: F811
+    """docker cp keeps mode and time without -a, and makes it root's; here
+    that, and more, takes -a, and it belongs to whoever writes it."""
+    path = prepare(box, "chmod 777 .; printf new >f; chown 7:8 f; "
+                   "chmod 4751 f; touch -d @1000 f")
+    sent = tmp_path / "f"
+    sent.write_bytes(b"new")
+    sent.chmod(0o751)
+    os.utime(sent, (1000, 1000))
+    far = f"{box}:{path}"
+    assert docker_cp(sent, f"{box.box}:{path}/docker").returncode == 0
+    for words in (("-u", "1000:1001", sent, f"{far}/plain"),
+                  ("-u", "1000:1001", "-a", sent, f"{far}/kept")):
+        done = host.run("cp", *map(str, words))
+        assert done.status == 0, done
+    assert box.sh(f"cd {path}; stat -c '%n %a %u:%g' docker plain kept") == (
+        b"docker 751 0:0\nplain 751 1000:1001\nkept 751 1000:1001\n")
+    assert box.sh(f"cd {path}; stat -c %Y docker kept") == b"1000\n1000\n"
+    assert box.sh(f"cd {path}; stat -c %Y plain") != b"1000\n"
+    assert docker_cp("-a", f"{box.box}:{path}/f",
+                     tmp_path / "docker").returncode == 0
+    done = host.run("cp", "-a", f"{far}/f", str(tmp_path / "kept"))
+    assert done.status == 0, done
+    theirs, ours = ((tmp_path / n).stat() for n in ("docker", "kept"))
+    assert theirs.st_mtime == ours.st_mtime == 1000
+    assert theirs.st_mode & 0o777 == ours.st_mode & 0o777 == 0o751
+    if os.getuid() == 0:
+        assert (ours.st_uid, ours.st_gid) == (7, 8)

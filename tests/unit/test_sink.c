@@ -252,6 +252,46 @@ test_base(void **state)
 	assert_int_equal(sink_base(name, out), 0);
 }
 
+static void
+test_discard(void **state)
+{
+	static const struct { const char *path, *base, *part; } at[] = {
+		{ "f", "", ".partial-f" }, { "./f", "x", ".partial-f" },
+		{ "d", "f", "d/.partial-f" }, { "d/", "f", "d/.partial-f" },
+		{ "link", "", "d/.partial-g" }
+	};
+	struct error error;
+	struct sink sink;
+	size_t i;
+
+	(void)state;
+	assert_int_equal(mkdir("d", 0755), 0);
+	put("d/g", "old", 0644);
+	assert_int_equal(symlink("d/g", "link"), 0);
+	for (i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+		assert_int_equal(sink_discard(at[i].path, at[i].base,
+		    &error), 1);
+		/* It is the one that a copy to there makes and keeps. */
+		assert_int_equal(sink_open(&sink, at[i].path, at[i].base,
+		    SINK_RESUME, &error), 0);
+		assert_int_equal(sink_discard(at[i].path, at[i].base,
+		    &error), -1);
+		assert_int_equal(error.step, WIRE_STEP_PARTIAL);
+		assert_int_equal(error.number, EAGAIN);
+		sink_close(&sink);
+		assert_int_equal(access(at[i].part, F_OK), 0);
+		assert_int_equal(sink_discard(at[i].path, at[i].base,
+		    &error), 0);
+		assert_int_equal(access(at[i].part, F_OK), -1);
+	}
+	expect("d/g", "old", 0644);
+	assert_int_equal(sink_discard("no/f", "", &error), 1);
+	assert_int_equal(sink_discard("d/g/f", "", &error), 1);
+	assert_int_equal(sink_discard("d", "", &error), -1);
+	assert_int_equal(error.number, EISDIR);
+	assert_int_equal(unlink("d/g"), 0);
+}
+
 int
 main(void)
 {
@@ -264,6 +304,7 @@ main(void)
 		cmocka_unit_test(test_link),
 		cmocka_unit_test(test_device),
 		cmocka_unit_test(test_base),
+		cmocka_unit_test(test_discard),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -137,6 +137,7 @@ class PutFlags(enum.IntFlag):
     MODE = 16
     MTIME = 32
     OWNER = 64
+    DISCARD = 128
 
 
 class GetFlags(enum.IntFlag):
