@@ -263,7 +263,8 @@ def gate(tmp_path, program="docker", more=""):
                         f"{os.environ['PATH']}")
     path = tmp_path / program
     path.write_text(
-        f"#!/bin/sh\nreal={real}\ncase $(cat {tmp_path}/says 2>/dev/null):$1$2 in\n"
+        f"#!/bin/sh\nreal={real}\n"
+        f"case $(cat {tmp_path}/says 2>/dev/null):$1$2 in\n"
         "down:*) echo 'Cannot connect to the Docker daemon' >&2; exit 1;;\n"
         "full:exec*) echo 'OCI runtime exec failed: cannot fork' >&2; "
         "exit 126;;\n"
