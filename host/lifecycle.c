@@ -94,6 +94,7 @@ work_begin(struct work *w, const struct lifecycle *life,
 		free(w->place);
 		return -1;
 	}
+	w->place->transport = transport;
 	snprintf(w->place->target.scheme, sizeof(w->place->target.scheme),
 	    "%s", transport->scheme);
 	if (sandbox != NULL) {
@@ -125,7 +126,7 @@ int
 lifecycle_build(const struct lifecycle *life, struct sandbox *sandbox,
     struct error *error)
 {
-	const struct transport *docker = transport_find("docker");
+	const struct transport *builder = transport_find(sandbox->transport);
 	struct items none = { 0 };
 	struct work w;
 	int rc;
@@ -133,7 +134,10 @@ lifecycle_build(const struct lifecycle *life, struct sandbox *sandbox,
 	if (sandbox->build == NULL) {
 		return 0;
 	}
-	if (work_begin(&w, life, docker, sandbox, &none, error) < 0) {
+	if (!builder->life->builds) {
+		builder = transport_find("docker");
+	}
+	if (work_begin(&w, life, builder, sandbox, &none, error) < 0) {
 		return -1;
 	}
 	rc = transport_build(w.place, deadline(sandbox->build_ms), error);
