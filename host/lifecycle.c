@@ -127,7 +127,7 @@ lifecycle_build(const struct lifecycle *life, struct sandbox *sandbox,
     struct error *error)
 {
 	const struct transport *builder = transport_find(sandbox->transport);
-	struct items none = { 0 };
+	struct items select = { 0 };
 	struct work w;
 	int rc;
 
@@ -137,11 +137,14 @@ lifecycle_build(const struct lifecycle *life, struct sandbox *sandbox,
 	if (!builder->life->builds) {
 		builder = transport_find("docker");
 	}
-	if (work_begin(&w, life, builder, sandbox, &none, error) < 0) {
-		return -1;
+	lifecycle_select(builder, &select);
+	rc = work_begin(&w, life, builder, sandbox, &select, error);
+	if (rc == 0) {
+		rc = transport_build(w.place, deadline(sandbox->build_ms),
+		    error);
+		work_end(&w);
 	}
-	rc = transport_build(w.place, deadline(sandbox->build_ms), error);
-	work_end(&w);
+	items_free(&select);
 	return rc;
 }
 

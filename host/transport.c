@@ -17,7 +17,8 @@ static const struct transport *const table[] = {
 
 /* What selects a target, and HOME: two values, two links. */
 static const char *const prefixes[] = {
-	"DOCKER_", "CONTAINER_", "CONTAINERS_", "OPENSHELL_", "KUBECONFIG=",
+	"DOCKER_", "CONTAINER_HOST=", "CONTAINER_CONNECTION=",
+	"CONTAINER_SSHKEY=", "CONTAINERS_", "OPENSHELL_", "KUBECONFIG=",
 	"XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "XDG_RUNTIME_DIR=",
 	"SSH_AUTH_SOCK=", "HOME=", TRANSPORT_AGENT_USER_IS,
 };

@@ -14,7 +14,7 @@ from spine import (docker_program, find, image, marker, processes,
 
 def test_workdir(boxes, kind, tmp_path):  # noqa: F811
     """Made if missing; relative paths and no path begin there."""
-    where = {"local": "a/b", "docker": "/work/a/b",
+    where = {"local": "a/b", "docker": "/work/a/b", "podman": "/work/a/b",
              "openshell": "/sandbox/a/b"}[kind]
     one = boxes.up(config(kind, workdir=where))[0]
     name, full = one["name"], one["workdir"]
