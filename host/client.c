@@ -38,10 +38,13 @@ struct client {
 /* What selects a target, and what its transport's program needs. */
 static const char *const names[] = {
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM",
-	"KUBECONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
-	"SSH_AUTH_SOCK", "SANDMUX_AGENT_USER"
+	"KUBECONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+	"XDG_STATE_HOME", "SSH_AUTH_SOCK", "CONTAINER_HOST",
+	"CONTAINER_CONNECTION", "CONTAINER_SSHKEY", "SANDMUX_AGENT_USER"
 };
-static const char *const prefixes[] = { "DOCKER_", "OPENSHELL_" };
+static const char *const prefixes[] = {
+	"DOCKER_", "CONTAINERS_", "OPENSHELL_"
+};
 
 static bool
 wanted(const char *entry)

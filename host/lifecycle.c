@@ -95,6 +95,7 @@ work_begin(struct work *w, const struct lifecycle *life,
 		free(w->place);
 		return -1;
 	}
+	w->place->transport = transport;
 	snprintf(w->place->target.scheme, sizeof(w->place->target.scheme),
 	    "%s", transport->scheme);
 	if (sandbox != NULL) {
@@ -126,19 +127,25 @@ int
 lifecycle_build(const struct lifecycle *life, struct sandbox *sandbox,
     struct error *error)
 {
-	const struct transport *docker = transport_find("docker");
-	struct items none = { 0 };
+	const struct transport *builder = transport_find(sandbox->transport);
+	struct items select = { 0 };
 	struct work w;
 	int rc;
 
 	if (sandbox->build == NULL) {
 		return 0;
 	}
-	if (work_begin(&w, life, docker, sandbox, &none, error) < 0) {
-		return -1;
+	if (!builder->life->builds) {
+		builder = transport_find("docker");
 	}
-	rc = transport_build(w.place, deadline(sandbox->build_ms), error);
-	work_end(&w);
+	lifecycle_select(builder, &select);
+	rc = work_begin(&w, life, builder, sandbox, &select, error);
+	if (rc == 0) {
+		rc = transport_build(w.place, deadline(sandbox->build_ms),
+		    error);
+		work_end(&w);
+	}
+	items_free(&select);
 	return rc;
 }
 

@@ -47,8 +47,8 @@ summary(FILE *to)
 	size_t i;
 
 	fputs("usage: sandmux COMMAND [OPTION]... [OPERAND]...\n"
-	    "A target is local, docker:CONTAINER, openshell:SANDBOX or a "
-	    "sandbox of up's.\n\n",
+	    "A target is local, docker:CONTAINER, podman:CONTAINER, "
+	    "openshell:SANDBOX or a\nsandbox of up's.\n\n",
 	    to);
 	for (i = 0; i < COUNT; i++) {
 		if (commands[i].run != NULL) {

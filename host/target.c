@@ -20,15 +20,15 @@ static const struct {
 } schemes[] = {
 	{ "local", BARE, "local" },
 	{ "docker", NAMED, "docker:CONTAINER" },
+	{ "podman", NAMED, "podman:CONTAINER" },
 	{ "openshell", NAMED, "openshell:SANDBOX" },
-	{ "podman", LATER, "podman:CONTAINER" },
 	{ "kubectl", LATER, "kubectl:NAMESPACE/POD" },
 	{ "ssh", LATER, "ssh:[USER@]HOST" }
 };
 
 #define COUNT (sizeof(schemes) / sizeof(schemes[0]))
-#define KNOWN "a target is local, docker:CONTAINER, openshell:SANDBOX or the " \
-    "name of a sandbox that `sandmux up` made"
+#define KNOWN "a target is local, docker:CONTAINER, podman:CONTAINER, " \
+    "openshell:SANDBOX or the name of a sandbox that `sandmux up` made"
 
 static int
 find(const char *text, size_t len)
@@ -103,7 +103,7 @@ front(const char *text, struct target *target, const char **end,
 	size_t len = strcspn(text, ":");
 	int at = find(text, len);
 	const char *name;
-	char why[160];
+	char why[256];
 
 	*target = (struct target){ 0 };
 	if (at < 0 && target_sandbox_name(text, len)) {

@@ -121,6 +121,7 @@ target_link_new(struct peer *peer)
 	link->target = peer->target;
 	link->transport = peer->transport;
 	link->env = env_hold(peer->env);
+	link->place.transport = peer->transport;
 	link->place.target = peer->target;
 	link->place.env = link->env->all;
 	link->place.child_env = link->env->child;

@@ -12,12 +12,15 @@
 static const struct transport *const table[] = {
 	&transport_local,
 	&transport_docker,
+	&transport_podman,
 	&transport_openshell,
 };
 
 /* What selects a target, and HOME: two values, two links. */
 static const char *const prefixes[] = {
-	"DOCKER_", "OPENSHELL_", "KUBECONFIG=", "XDG_CONFIG_HOME=",
+	"DOCKER_", "CONTAINER_HOST=", "CONTAINER_CONNECTION=",
+	"CONTAINER_SSHKEY=", "CONTAINERS_", "OPENSHELL_", "KUBECONFIG=",
+	"XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "XDG_RUNTIME_DIR=",
 	"SSH_AUTH_SOCK=", "HOME=", TRANSPORT_AGENT_USER_IS,
 };
 

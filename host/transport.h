@@ -56,6 +56,7 @@ enum transport_fact {
 
 /* One place to reach: a target as one client reaches it. */
 struct transport_place {
+	const struct transport *transport;
 	struct target target;
 	char *const *env;		/* borrowed: all that HELLO brought */
 	char *const *child_env;		/* borrowed: what a child may see */
@@ -97,6 +98,8 @@ struct transport_life {
 	const char *const *select;
 	/* What create() runs, and what to do if it lacks; may be NULL. */
 	const char *program, *cure;
+	/* Whether it builds images itself; else docker does. */
+	bool builds;
 	/* What the record must know before there is anything; may be NULL. */
 	int (*plan)(struct sandbox *made, struct error *error);
 	/*
@@ -153,6 +156,7 @@ struct transport {
 	/* A helper's facts are back in the controller; may be NULL. */
 	void (*learn)(const struct transport_facts *facts);
 	const struct transport_life *life;	/* NULL: up makes none */
+	const struct transport_docker_kin *kin;	/* transport_docker.h's */
 };
 
 /* NULL: no such scheme. */
@@ -174,11 +178,12 @@ void transport_words(struct argv *argv, struct items items);
 
 extern const struct transport transport_local;
 extern const struct transport transport_docker;
+extern const struct transport transport_podman;
 extern const struct transport transport_openshell;
 
 /*
- * Build the image of place->sandbox out of its directory: by `docker build`
- * whatever the transport.  Blocks.  0, or -1 with *error.
+ * Build the image of place->sandbox out of its directory, by a transport
+ * that builds.  Blocks.  0, or -1 with *error.
  */
 int transport_build(struct transport_place *place, uint64_t deadline,
     struct error *error);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * transport_docker.c - a container of Docker, through the docker program.
+ * transport_docker.c - a container of Docker or Podman, through the program
+ * of that name; transport_docker_kin.c has what tells them apart.
  *
  * The agent comes in by `docker cp` of a tar stream, so the image needs no
  * shell.  It runs as root where root can become other users; jobs are the
@@ -11,11 +12,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport.h"
 #include "transport_docker.h"
 
 #define TAR_BLOCK 512u
 #define STATUS_MAX 32
+
+static const struct transport_docker_kin *
+kin_of(const struct transport_place *place)
+{
+	return place->transport->kin;
+}
+
+/* An error about the target, which begins with its name. */
+static void
+blame(const struct transport_place *place, enum wire_step step,
+    const char *text, struct error *error)
+{
+	error_set(error, step, 0, "%s:%s%s", kin_of(place)->program,
+	    place->target.name, text);
+}
+
+void
+transport_docker_start(const struct transport_place *place,
+    struct argv *argv, const char *verb)
+{
+	argv_init(argv);
+	argv_add(argv, kin_of(place)->program);
+	argv_add(argv, verb);
+}
+
+static struct runcmd *
+new_command(const struct transport_place *place, const char *verb,
+    struct error *error)
+{
+	struct runcmd *cmd = calloc(1, sizeof(*cmd));
+
+	if (cmd == NULL) {
+		error_set(error, WIRE_STEP_START, errno, "%s %s",
+		    kin_of(place)->program, verb);
+	}
+	return cmd;
+}
 
 /* The next line of *text into out[cap]; false when there is none. */
 static bool
@@ -32,23 +69,22 @@ line(char **text, char *out, size_t cap)
 	return true;
 }
 
-/* Why `docker inspect` failed, from what it says. */
+/* Why inspect failed, from what it says. */
 static void
 refused(const struct transport_place *place, const struct runcmd *cmd,
     struct error *error)
 {
-	if (strcasestr(cmd->err, "no such") != NULL) {
-		error_set(error, WIRE_STEP_TARGET, 0, "docker:%s: there is "
-		    "no such container; `docker ps -a` lists them",
-		    place->target.name);
-	} else if (strcasestr(cmd->err, "daemon") != NULL) {
-		error_set(error, WIRE_STEP_START, 0, "the Docker daemon "
-		    "cannot be reached; is it running, and is DOCKER_HOST "
-		    "right?");
+	const struct transport_docker_kin *kin = kin_of(place);
+
+	if (strcasestr(cmd->err, "no such container") != NULL) {
+		error_set(error, WIRE_STEP_TARGET, 0, "%s:%s: there is no "
+		    "such container; `%s ps -a` lists them", kin->program,
+		    place->target.name, kin->program);
+	} else if (strcasestr(cmd->err, kin->away) != NULL) {
+		error_set(error, WIRE_STEP_START, 0, "%s", kin->revive);
 		runcmd_blame(cmd, error);
 	} else {
-		error_set(error, WIRE_STEP_START, 0, "docker:%s: `docker "
-		    "inspect` failed", place->target.name);
+		blame(place, WIRE_STEP_START, ": inspect failed", error);
 		runcmd_blame(cmd, error);
 	}
 }
@@ -58,6 +94,7 @@ parse(struct transport_place *place, char *text, char status[STATUS_MAX],
     struct error *error)
 {
 	struct transport_facts *facts = &place->facts;
+	const char *kin = kin_of(place)->program;
 	char home[32];
 	size_t len;
 
@@ -69,70 +106,90 @@ parse(struct transport_place *place, char *text, char status[STATUS_MAX],
 	    !line(&text, facts->user, sizeof(facts->user)) ||
 	    !line(&text, home, sizeof(home)) ||
 	    !line(&text, facts->groups, sizeof(facts->groups))) {
-		error_set(error, WIRE_STEP_START, 0, "docker:%s: `docker "
-		    "inspect` said something that cannot be read",
-		    place->target.name);
+		blame(place, WIRE_STEP_START, ": inspect said something that "
+		    "cannot be read", error);
 		return -1;
 	}
 	if (home[0] == 'H') {
 		facts->flags |= TRANSPORT_HOME_SET;
 	}
-	len = strlen(text);	/* the rest, but for its line end */
-	snprintf(facts->workdir, sizeof(facts->workdir), "%.*s",
-	    len > 0 ? (int)len - 1 : 0, text);
+	/* The rest, but for the line end that not every program adds. */
+	len = strlen(text);
+	len -= len > 0 && text[len - 1] == '\n';
+	snprintf(facts->workdir, sizeof(facts->workdir), "%.*s", (int)len,
+	    text);
 	if (place->sandbox != NULL && place->sandbox->container != NULL &&
 	    strcmp(place->sandbox->container, facts->id) != 0) {
-		error_set(error, WIRE_STEP_TARGET, 0, "docker:%s is another "
-		    "container than the one that `sandmux up` made",
-		    place->target.name);
+		blame(place, WIRE_STEP_TARGET, " is another container than "
+		    "the one that `sandmux up` made", error);
 		return -1;
 	}
 	if (strcmp(status, "running") != 0) {
-		error_set(error, WIRE_STEP_START, 0, "docker:%s is %s, not "
-		    "running; try `docker %s %s`", place->target.name, status,
-		    strcmp(status, "paused") == 0 ? "unpause" : "start",
-		    place->target.name);
+		error_set(error, WIRE_STEP_START, 0, "%s:%s is %s, not "
+		    "running; try `%s %s %s`", kin, place->target.name,
+		    status, kin, strcmp(status, "paused") == 0 ? "unpause" :
+		    "start", place->target.name);
 		return -1;
 	}
 	return 0;
 }
 
-/* What inspect says; status: Docker's word for its state, or empty. */
+/* Whether the image sets HOME, where its containers do not tell. */
+static int
+look_up_home(struct transport_place *place, struct runcmd *cmd,
+    uint64_t deadline, struct error *error)
+{
+	struct argv argv;
+
+	transport_docker_start(place, &argv, "image");
+	argv_add(&argv, "inspect");
+	argv_add(&argv, "--format=" TRANSPORT_DOCKER_HOME);
+	argv_add(&argv, place->facts.image);
+	if (transport_run(place, cmd, &argv, deadline, error) < 0) {
+		return -1;
+	}
+	/* An image may be removed while a container of it runs. */
+	if (cmd->status == 0 && cmd->out[0] == 'H') {
+		place->facts.flags |= TRANSPORT_HOME_SET;
+	}
+	return 0;
+}
+
+/* What inspect says; status: the program's word for its state, or empty. */
 static int
 inspect(struct transport_place *place, uint64_t deadline,
     char status[STATUS_MAX], struct error *error)
 {
+	const struct transport_docker_kin *kin = kin_of(place);
 	struct runcmd *cmd;
 	struct argv argv;
 	int rc = -1;
 
 	status[0] = '\0';
 	if (transport_agent_user(place, error) < 0 ||
-	    transport_program(place, PROGRAM, CURE, error) < 0) {
+	    transport_program(place, kin->program, kin->cure, error) < 0) {
 		return -1;
 	}
-	cmd = calloc(1, sizeof(*cmd));
+	cmd = new_command(place, "inspect", error);
 	if (cmd == NULL) {
-		error_set(error, WIRE_STEP_START, errno, "docker inspect");
 		return -1;
 	}
-	argv_init(&argv);
-	argv_add(&argv, PROGRAM);
-	argv_add(&argv, "inspect");
+	transport_docker_start(place, &argv, "inspect");
 	argv_add(&argv, "--type=container");
-	/* An empty HOME counts for as little as none, to runc. */
-	argv_add(&argv, "--format={{.Id}}{{\"\\n\"}}{{.State.Status}}"
+	argv_format(&argv, "--format={{.Id}}{{\"\\n\"}}{{.State.Status}}"
 	    "{{\"\\n\"}}{{.Image}}{{\"\\n\"}}{{.Config.User}}{{\"\\n\"}}"
-	    "{{range .Config.Env}}{{if ne . \"HOME=\"}}{{if eq \"HOME\" "
-	    "(index (split . \"=\") 0)}}H{{end}}{{end}}{{end}}{{\"\\n\"}}"
-	    "{{range .HostConfig.GroupAdd}}{{.}}:{{end}}{{\"\\n\"}}"
-	    "{{.Config.WorkingDir}}");
+	    "%s{{\"\\n\"}}{{range .HostConfig.GroupAdd}}{{.}}:{{end}}"
+	    "{{\"\\n\"}}{{.Config.WorkingDir}}", kin->home);
 	argv_add(&argv, place->target.name);
 	if (transport_run(place, cmd, &argv, deadline, error) == 0) {
 		if (cmd->status != 0) {
 			refused(place, cmd, error);
 		} else {
 			rc = parse(place, cmd->out, status, error);
+		}
+		if (rc == 0 && kin->adds_home &&
+		    (place->facts.flags & TRANSPORT_HOME_SET) == 0) {
+			rc = look_up_home(place, cmd, deadline, error);
 		}
 	}
 	free(cmd);
@@ -149,8 +206,8 @@ transport_docker_resolve(struct transport_place *place, uint64_t deadline,
 }
 
 /* Its processes live as long as it runs or is paused under this id. */
-static int
-look(struct transport_place *place, uint64_t deadline, struct error *error)
+int
+transport_docker_look(struct transport_place *place, uint64_t deadline, struct error *error)
 {
 	char status[STATUS_MAX], id[TRANSPORT_ID_MAX];
 	int rc;
@@ -158,8 +215,8 @@ look(struct transport_place *place, uint64_t deadline, struct error *error)
 	memcpy(id, place->facts.id, sizeof(id));
 	rc = inspect(place, deadline, status, error);
 	if (status[0] != '\0' && strcmp(id, place->facts.id) != 0) {
-		error_set(error, WIRE_STEP_SANDBOX, 0, "docker:%s is another "
-		    "container by now", place->target.name);
+		blame(place, WIRE_STEP_SANDBOX, " is another container by "
+		    "now", error);
 		return -1;
 	}
 	if (rc < 0) {
@@ -179,9 +236,7 @@ transport_docker_look_up_arch(struct transport_place *place, struct runcmd *cmd,
 	struct error ignored;
 	char *text = cmd->out;
 
-	argv_init(&argv);
-	argv_add(&argv, PROGRAM);
-	argv_add(&argv, "image");
+	transport_docker_start(place, &argv, "image");
 	argv_add(&argv, "inspect");
 	argv_add(&argv, "--format={{.Architecture}}");
 	argv_add(&argv, image);
@@ -231,7 +286,7 @@ make_tar(const char *name, unsigned mode, const struct embed *embed,
 	return tar;
 }
 
-/* `docker cp` failed: a read-only root is a cause with a cure of its own. */
+/* cp failed: a read-only root is a cause with a cure of its own. */
 static void
 not_copied(const struct transport_place *place, const struct runcmd *cmd,
     struct error *error)
@@ -242,29 +297,30 @@ not_copied(const struct transport_place *place, const struct runcmd *cmd,
 	    "bake the agent into the image as " TRANSPORT_BAKED
 	    " (images/Dockerfile)";
 
-	error_set(error, WIRE_STEP_START, 0, "docker:%s: the agent is not in "
-	    "the image and cannot be copied in; %s", place->target.name,
-	    cure);
+	error_set(error, WIRE_STEP_START, 0, "%s:%s: the agent is not in "
+	    "the image and cannot be copied in; %s",
+	    kin_of(place)->program, place->target.name, cure);
 	runcmd_blame(cmd, error);
 }
 
 int
-transport_docker_copy(struct transport_place *place, struct runcmd *cmd, const char *path,
-    unsigned mode, const struct embed *embed, uint64_t deadline,
-    struct error *error)
+transport_docker_copy(struct transport_place *place, struct runcmd *cmd,
+    const char *path, unsigned mode, const struct embed *embed,
+    uint64_t deadline, struct error *error)
 {
 	struct argv argv;
 	uint8_t *tar = make_tar(path + 1, mode, embed, &cmd->input_len);
 	int rc = -1;
 
-	argv_init(&argv);
-	argv_add(&argv, PROGRAM);
-	argv_add(&argv, "cp");
+	transport_docker_start(place, &argv, "cp");
+	if (kin_of(place)->cp_option != NULL) {
+		argv_add(&argv, kin_of(place)->cp_option);
+	}
 	argv_add(&argv, "-");
 	argv_format(&argv, "%s:/", place->facts.id);
 	cmd->input = tar;
 	if (tar == NULL) {
-		error_set(error, WIRE_STEP_START, errno, "docker cp");
+		error_set(error, WIRE_STEP_START, errno, "an agent's tar");
 	} else if (transport_run(place, cmd, &argv, deadline, error) == 0) {
 		rc = cmd->status == 0 ? 0 : -1;
 		if (rc < 0) {
@@ -275,42 +331,42 @@ transport_docker_copy(struct transport_place *place, struct runcmd *cmd, const c
 	return rc;
 }
 
-static int
-inject(struct transport_place *place, uint64_t deadline,
+int
+transport_docker_inject(struct transport_place *place, uint64_t deadline,
     struct error *error)
 {
-	struct runcmd *cmd = calloc(1, sizeof(*cmd));
+	struct runcmd *cmd = new_command(place, "cp", error);
 	struct embed embed;
 	uint8_t random[8];
 	char hex[2 * sizeof(random) + 1];
 	int rc = -1;
 
 	if (cmd == NULL) {
-		error_set(error, WIRE_STEP_START, errno, "docker cp");
 		return -1;
 	}
 	transport_docker_look_up_arch(place, cmd, place->facts.image, deadline);
 	if (embed_find(place->facts.arch, &embed) < 0) {
-		error_set(error, WIRE_STEP_START, 0, "docker:%s: this program "
+		error_set(error, WIRE_STEP_START, 0, "%s:%s: this program "
 		    "has agents for %s only, and the image is for %s",
-		    place->target.name, embed_list(), place->facts.arch);
+		    kin_of(place)->program, place->target.name, embed_list(),
+		    place->facts.arch);
 	} else {
 		seal_random(random, sizeof(random));
 		seal_hex(random, sizeof(random), hex);
 		snprintf(place->facts.agent, sizeof(place->facts.agent),
 		    "/%s-%s", transport_agent_name(place), hex);
 		strcpy(place->facts.hash, embed.hash);
-		rc = transport_docker_copy(place, cmd, place->facts.agent, 0555, &embed,
-		    deadline, error);
+		rc = transport_docker_copy(place, cmd, place->facts.agent,
+		    0555, &embed, deadline, error);
 	}
 	free(cmd);
 	return rc;
 }
 
-static void
-link_words(const struct transport_place *place, struct argv *argv)
+void
+transport_docker_link(const struct transport_place *place, struct argv *argv)
 {
-	argv_add(argv, PROGRAM);
+	argv_add(argv, kin_of(place)->program);
 	argv_add(argv, "exec");
 	argv_add(argv, "-i");
 	if (!place->as_image) {
@@ -324,23 +380,13 @@ link_words(const struct transport_place *place, struct argv *argv)
 }
 
 /* The file is root's, in `/`: the image's user could not remove it. */
-static void
-remove_words(const struct transport_place *place, struct argv *argv)
+void
+transport_docker_remove(const struct transport_place *place,
+    struct argv *argv)
 {
-	argv_add(argv, PROGRAM);
+	argv_add(argv, kin_of(place)->program);
 	argv_add(argv, "exec");
 	argv_add(argv, "-u");
 	argv_add(argv, "0");
 	argv_add(argv, place->facts.id);
 }
-
-const struct transport transport_docker = {
-	.scheme = "docker",
-	.traits = TRANSPORT_SHARED_UID | TRANSPORT_BAKES | TRANSPORT_ROOT,
-	.resolve = transport_docker_resolve,
-	.inject = inject,
-	.look = look,
-	.link = link_words,
-	.remove = remove_words,
-	.life = &transport_docker_life,
-};

@@ -26,15 +26,15 @@ static struct runcmd *
 begin(struct transport_place *place, struct argv *argv, const char *verb,
     struct error *error)
 {
+	const struct transport_docker_kin *kin = place->transport->kin;
 	struct runcmd *cmd = calloc(1, sizeof(*cmd));
 
-	argv_init(argv);
-	argv_add(argv, PROGRAM);
-	argv_add(argv, verb);
+	transport_docker_start(place, argv, verb);
 	if (cmd == NULL) {
-		error_set(error, WIRE_STEP_START, errno, "docker %s", verb);
+		error_set(error, WIRE_STEP_START, errno, "%s %s",
+		    kin->program, verb);
 	} else if (place->facts.program[0] == '\0' &&
-	    transport_program(place, PROGRAM, CURE, error) < 0) {
+	    transport_program(place, kin->program, kin->cure, error) < 0) {
 		free(cmd);
 		cmd = NULL;
 	}
@@ -50,8 +50,8 @@ finish(struct transport_place *place, struct runcmd *cmd,
 		return -1;
 	}
 	if (cmd->status != 0) {
-		error_set(error, WIRE_STEP_START, 0, "`docker %s` failed",
-		    argv->words[1]);
+		error_set(error, WIRE_STEP_START, 0, "`%s %s` failed",
+		    argv->words[0], argv->words[1]);
 		runcmd_blame(cmd, error);
 		return -1;
 	}
@@ -67,7 +67,7 @@ name_step(const struct runcmd *cmd, struct error *error)
 
 	for (at = cmd->out; at != NULL && *at != '\0';
 	    at = strchr(at, '\n') == NULL ? NULL : strchr(at, '\n') + 1) {
-		if (strncmp(at, "Step ", 5) == 0) {
+		if (strncasecmp(at, "step ", 5) == 0) {
 			step = at;
 		}
 	}
@@ -105,6 +105,11 @@ static void
 create_words(const struct transport_place *place, const struct sandbox *s,
     struct argv *argv)
 {
+	const struct transport_docker_kin *kin = place->transport->kin;
+
+	if (kin->create_option != NULL) {
+		argv_add(argv, kin->create_option);
+	}
 	argv_add(argv, "--name");
 	argv_add(argv, s->name);
 	argv_add(argv, "--label");
@@ -162,8 +167,8 @@ create_container(struct transport_place *place, struct sandbox *s,
 		if (take_id(cmd, id)) {
 			rc = sandbox_set(&s->container, id);
 		} else {
-			error_set(error, WIRE_STEP_START, 0, "`docker create` "
-			    "named no container");
+			error_set(error, WIRE_STEP_START, 0, "`%s create` "
+			    "named no container", argv.words[0]);
 			runcmd_blame(cmd, error);
 		}
 	}
@@ -199,8 +204,8 @@ put_agent(struct transport_place *place, struct sandbox *s,
 		    "agents for %s only, and the image is for %s",
 		    embed_list(), place->facts.arch);
 	} else {
-		rc = transport_docker_copy(place, cmd, s->agent, 0711, &embed, deadline,
-		    error);
+		rc = transport_docker_copy(place, cmd, s->agent, 0711,
+		    &embed, deadline, error);
 		if (rc < 0 && s->agent_mode == SANDBOX_AGENT_AUTO &&
 		    strcasestr(cmd->err, "read-only") != NULL) {
 			rc = 0;
@@ -247,7 +252,8 @@ start_container(struct transport_place *place, struct sandbox *s,
 	}
 	free(cmd);
 	if (rc == 0 && transport_docker_resolve(place, deadline, error) < 0) {
-		if (strstr(error->text, "exited") != NULL) {
+		if (strstr(error->text, " is exited") != NULL ||
+		    strstr(error->text, " is stopped") != NULL) {
 			ended(place, s, deadline, error);
 		}
 		rc = -1;
@@ -255,9 +261,9 @@ start_container(struct transport_place *place, struct sandbox *s,
 	return rc;
 }
 
-static int
-create(struct transport_place *place, struct sandbox *s, uint64_t deadline,
-    struct error *error)
+int
+transport_docker_create(struct transport_place *place, struct sandbox *s,
+    uint64_t deadline, struct error *error)
 {
 	char path[TRANSPORT_PATH_MAX];
 
@@ -306,8 +312,8 @@ look_up(struct transport_place *place, char *id, uint64_t deadline,
 	return rc;
 }
 
-static int
-remove_container(struct transport_place *place, uint64_t deadline,
+int
+transport_docker_destroy(struct transport_place *place, uint64_t deadline,
     struct error *error)
 {
 	const struct timespec pause = { .tv_nsec = GONE_MS * 1000000L };
@@ -334,8 +340,9 @@ remove_container(struct transport_place *place, uint64_t deadline,
 	    strcasestr(cmd->err, "already in progress") != NULL) {
 		nanosleep(&pause, NULL);
 	}
-	/* Some clients say so with status 0. */
-	if (strcasestr(cmd->err, "no such container") != NULL) {
+	/* Some say so, some with status 0, some name nothing removed. */
+	if (strcasestr(cmd->err, "no such container") != NULL ||
+	    (rc == 0 && cmd->out_len == 0)) {
 		rc = 1;
 	}
 	free(cmd);
@@ -355,11 +362,19 @@ field(char **at)
 	return start;
 }
 
-static int
-list(struct transport_place *place,
+/* What `ps` says for a running one: a word, or how long. */
+static bool
+running(const char *state)
+{
+	return strcmp(state, "running") == 0 || strncmp(state, "Up ", 3) == 0;
+}
+
+int
+transport_docker_list(struct transport_place *place,
     void (*found)(void *ctx, const struct transport_found *found), void *ctx,
     uint64_t deadline, struct error *error)
 {
+	const struct transport_docker_kin *kin = place->transport->kin;
 	struct argv argv;
 	struct runcmd *cmd = begin(place, &argv, "ps", error);
 	struct transport_found one;
@@ -373,8 +388,8 @@ list(struct transport_place *place,
 	argv_add(&argv, "--no-trunc");
 	argv_add(&argv, "--filter");
 	argv_format(&argv, "label=" LABEL_OWNER "=%s", place->owner);
-	argv_add(&argv, "--format={{.Label \"" LABEL_NAME "\"}}\t{{.ID}}\t"
-	    "{{.State}}\t{{.Label \"" LABEL_KEY "\"}}");
+	argv_format(&argv, "--format={{%s \"" LABEL_NAME "\"}}\t{{.ID}}\t"
+	    "{{.State}}\t{{%s \"" LABEL_KEY "\"}}", kin->label, kin->label);
 	rc = finish(place, cmd, &argv, deadline, error);
 	for (at = cmd->out; rc == 0 && *at != '\0'; at = next) {
 		end = at + strcspn(at, "\n");
@@ -382,7 +397,7 @@ list(struct transport_place *place,
 		*end = '\0';
 		one.name = field(&at);
 		one.id = field(&at);
-		one.running = strcmp(field(&at), "running") == 0;
+		one.running = running(field(&at));
 		one.key = field(&at);
 		/* A key of several lines begins lines of its own. */
 		if (strlen(one.id) == ID_DIGITS &&
@@ -393,30 +408,3 @@ list(struct transport_place *place,
 	free(cmd);
 	return rc;
 }
-
-static const char *const no_keys[] = { "policy", NULL };
-static const char *const no_create_args[] = {
-	"--name", "--entrypoint", "--cidfile", "--help", "-i", "-t",
-	"-d", "--detach", "--interactive", "--tty", NULL
-};
-static const char *const no_exec_args[] = {
-	"--timeout", "--tty", "--interactive", "--detach", "--user",
-	"--workdir", "--env-file", "--help", "-n", "-t", "-i", "-d", "-u",
-	"-w", "-h", "-e", NULL
-};
-static const char *const selects[] = {
-	"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY",
-	"DOCKER_TLS", "DOCKER_CERT_PATH", "DOCKER_API_VERSION", "HOME", NULL
-};
-
-const struct transport_life transport_docker_life = {
-	.no_keys = no_keys,
-	.no_create_args = no_create_args,
-	.no_exec_args = no_exec_args,
-	.select = selects,
-	.program = PROGRAM,
-	.cure = CURE,
-	.create = create,
-	.remove = remove_container,
-	.list = list,
-};

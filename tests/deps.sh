@@ -14,7 +14,7 @@ packages() {
 	test)	echo python3 python3-pytest python3-pytest-timeout \
 			python3-pytest-xdist \
 			libcmocka-dev busybox-static \
-			debootstrap strace procps btrfs-progs ;;
+			debootstrap strace procps btrfs-progs podman ;;
 	lint)	echo clang-tidy libcmocka-dev ;;
 	fuzz)	echo clang llvm libclang-rt-dev ;;
 	inspect) echo python3 python3-venv libyaml-dev ;;

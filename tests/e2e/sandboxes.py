@@ -9,6 +9,7 @@ import shutil
 import subprocess
 
 import pytest
+from podman_fixture import podman, podman_env, podman_image, podman_program
 from spine import (KINDS, QEMU, Host, docker_program, image,
                    make_openshell, openshell_bin, openshell_image)
 
@@ -20,6 +21,9 @@ def config(kind, **more):
     if kind == "docker":
         base = {"transport": "docker", "image": image("busybox"),
                 "create_args": ["--network", "none"]}
+    elif kind == "podman":
+        podman_program()        # or a skip
+        base = {"transport": "podman", "image": podman_image("busybox")}
     elif kind == "openshell":
         make_openshell()        # or a skip
         base = {"transport": "openshell", "image": openshell_image()}
@@ -66,6 +70,13 @@ class Sandboxes(Host):
              "{{.Names}}"], capture_output=True, text=True, check=True)
         return sorted(done.stdout.split())
 
+    def in_podman(self):
+        """Likewise, of Podman's."""
+        done = podman("ps", "-a", "--filter",
+                      f"label=sandmux.owner={self.owner()}", "--format",
+                      "{{.Names}}")
+        return sorted(done.stdout.split())
+
     def in_gateway(self):
         """Names of all sandboxes with our label, likewise."""
         done = subprocess.run(
@@ -79,6 +90,8 @@ class Sandboxes(Host):
         """What is there of ours, by the transport's own word."""
         if kind == "docker":
             return self.containers()
+        if kind == "podman":
+            return self.in_podman()
         if kind == "openshell":
             return self.in_gateway()
         return sorted(p.name for p in self.tmp.iterdir())
@@ -88,6 +101,7 @@ class Sandboxes(Host):
         self.tmp = self.top / "tmp"
         self.tmp.mkdir()
         self.env["TMPDIR"] = str(self.tmp)
+        self.env.update(podman_env())
 
     def close(self):
         self.run("cleanup")
@@ -95,7 +109,7 @@ class Sandboxes(Host):
 
 
 class Between:
-    """A directory for PATH with docker and openshell in it.  Each call is
+    """A directory for PATH with docker, podman and openshell in it.  Each call is
     counted, but for the controller's; the one that `at` names is slow, or
     kills `up`."""
 
@@ -124,7 +138,10 @@ class Between:
         self.dir = pathlib.Path(top)
         self.dir.mkdir(exist_ok=True)
         self.at("0", "none")
-        for real in (shutil.which("docker"), f"{openshell_bin()}/openshell"):
+        for real in (shutil.which("docker"), shutil.which("podman"),
+                     f"{openshell_bin()}/openshell"):
+            if real is None:
+                continue
             name = os.path.basename(real)
             path = self.dir / name
             path.write_text("\n".join(
@@ -155,14 +172,14 @@ def boxes():
     one.close()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=(*KINDS, "podman"))
 def kind(request):
     if QEMU and request.param != "local":
         pytest.skip("under qemu only the local target is tested")
     return request.param
 
 
-@pytest.fixture(params=("docker", "openshell"))
+@pytest.fixture(params=("docker", "podman", "openshell"))
 def remote(request):
     if QEMU:
         pytest.skip("under qemu only the local target is tested")

@@ -292,7 +292,9 @@ def test_hello(fresh, fake):
     fake(serve)
     env = {"DOCKER_HOST": "tcp://x", "KUBECONFIG": "/k", "SECRET": "s",
            "OPENSHELL_GATEWAY": "g", "SSH_AUTH_SOCK": "/a", "LANG": "C",
-           "AWS_TOKEN": "t", "XDG_CONFIG_HOME": "/c"}
+           "AWS_TOKEN": "t", "XDG_CONFIG_HOME": "/c",
+           "CONTAINER_HOST": "h", "CONTAINERS_CONF": "/cc",
+           "CONTAINERS_STORAGE_CONF": "/sc", "CONTAINER_REGISTRY_TOKEN": "t"}
     assert fresh("exec", "--require-same-agent", "docker:x", "true",
                  env=env).returncode == 0
     hello, = seen
@@ -301,9 +303,11 @@ def test_hello(fresh, fake):
     assert hello.min <= hello.max
     assert hello.env[b"DOCKER_HOST"] == b"tcp://x"
     for name in (b"KUBECONFIG", b"OPENSHELL_GATEWAY", b"SSH_AUTH_SOCK",
-                 b"LANG", b"XDG_CONFIG_HOME", b"PATH"):
+                 b"LANG", b"XDG_CONFIG_HOME", b"PATH", b"CONTAINER_HOST",
+                 b"CONTAINERS_CONF", b"CONTAINERS_STORAGE_CONF"):
         assert name in hello.env
-    for name in (b"SECRET", b"AWS_TOKEN", b"SANDMUX_DIR"):
+    for name in (b"SECRET", b"AWS_TOKEN", b"SANDMUX_DIR",
+                 b"CONTAINER_REGISTRY_TOKEN"):
         assert name not in hello.env
 
 

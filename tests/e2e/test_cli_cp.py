@@ -127,7 +127,7 @@ def test_stdin_into_a_directory(sandmux, box):
     (["docker:x:", "b"], 2, "path is empty"),
     (["nosuch:x", "b"], 1, "no sandbox of this name"),
     (["C:/x", "b"], 2, "no such target"), (["C:/x", "b"], 2, "./NAME"),
-    (["podman:x:/y", "b"], 2, "not reached"),
+    (["kubectl:x:/y", "b"], 2, "not reached"),
     (["-r", "-", "local:/b"], 2, "a tree"),
     (["--skip-unreadable", "a", "local:/b"], 2, "add -r"),
     (["-u", "", "a", "local:/b"], 2, "-u"),

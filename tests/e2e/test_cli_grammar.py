@@ -120,7 +120,7 @@ def test_good_timeout(sandmux, value):
     ("local:x", "more behind"), ("docker", "docker:CONTAINER"),
     ("docker:", "docker:CONTAINER"), ("docker:-x", "begins with"),
     ("docker:a b", "characters"), ("docker:a:b", "more behind"),
-    ("podman:x", "not reached"), ("kubectl:a/b", "not reached"),
+    ("podman:a b", "characters"), ("kubectl:a/b", "not reached"),
     ("ssh:host", "not reached"), ("DOCKER:x", "no such target"),
     ("docker:" + "x" * 300, "too long"), ("\x1b[2J", "\\x1b[2J"),
 ])

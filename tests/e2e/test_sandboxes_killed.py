@@ -58,8 +58,9 @@ def test_up_killed_at_each_call(boxes, remote, what, tmp_path):  # noqa: F811
             time.sleep(1)       # the gateway's or daemon's work goes on
             assert_all_listed(boxes, remote)
         assert_cleanup_leaves_nothing(boxes, remote)
-    # create, image inspect, cp, start, inspect; create, get
-    assert killed == {"docker": 5, "openshell": 2}[remote]
+    # create, image inspect, cp, start, inspect and of podman's image too;
+    # create, get
+    assert killed == {"docker": 5, "podman": 6, "openshell": 2}[remote]
 
 
 def test_cleanup_before_the_create_has_ended(boxes, remote,  # noqa: F811

@@ -26,7 +26,7 @@ def test_a_life(boxes, kind):  # noqa: F811
     assert (one["key"], one["target"], one["transport"], one["user"]) == \
         ("default", name, kind, None)
     assert one["workdir"].startswith("/")
-    if kind == "docker":
+    if kind in ("docker", "podman"):
         assert re.match("[0-9a-f]{64}$", one["container"])
     elif kind == "local":
         assert one["container"] is None
@@ -83,17 +83,17 @@ def test_names_that_cannot_be(boxes, name):  # noqa: F811
 def test_a_name_that_somebody_else_has(boxes, remote):  # noqa: F811
     """Theirs is neither used nor removed."""
     name = f"their-{os.getpid()}"
-    if remote == "docker":
-        make = [docker_program(), "run", "-d", "--name", name,
-                image("busybox")]
-        remove = [docker_program(), "rm", "-f", name]
+    if remote in ("docker", "podman"):
+        make = [remote, "run", "-d", "--name", name,
+                config(remote)["image"]]
+        remove = [remote, "rm", "-f", name]
     else:
         cli = f"{boxes.env['PATH'].split(':')[0]}/openshell"
         config("openshell")
         make = [cli, "sandbox", "create", "--name", name, "--from",
                 openshell_image(), "--detach", "--", "sleep", "infinity"]
         remove = [cli, "sandbox", "delete", name]
-    subprocess.run(make, check=True, capture_output=True,
+    subprocess.run(make, check=True, capture_output=True, env=boxes.env,
                    stdin=subprocess.DEVNULL)
     try:
         done = boxes.try_up(config(remote), name)
@@ -105,7 +105,7 @@ def test_a_name_that_somebody_else_has(boxes, remote):  # noqa: F811
         assert boxes.exec(f"{remote}:{name}", "true").status == 0
     finally:
         subprocess.run(remove, check=True, capture_output=True,
-                       stdin=subprocess.DEVNULL)
+                       env=boxes.env, stdin=subprocess.DEVNULL)
 
 
 def test_scratch(boxes):  # noqa: F811
@@ -147,6 +147,7 @@ def test_command(boxes):  # noqa: F811
 
 @pytest.mark.parametrize("remote, args, said", [
     ("docker", ["--no-such-flag"], b"no-such-flag"),
+    ("podman", ["--no-such-flag"], b"no-such-flag"),
     ("openshell", ["--no-such-flag"], b"no-such-flag"),
     ("docker", ["--memory", "lots"], b"memory"),
 ])
@@ -243,6 +244,19 @@ def test_build(boxes, tmp_path):  # noqa: F811
         boxes.run("cleanup")
         subprocess.run([docker_program(), "rmi", "-f", tag],
                        capture_output=True, check=False)
+
+
+def test_a_build_is_where_the_sandbox_is(boxes, tmp_path):  # noqa: F811
+    """What says where docker's daemon is counts for its build, too."""
+    conf = config("docker", image="sandmux-test-nowhere:1", build="img")
+    (tmp_path / "img").mkdir()
+    (tmp_path / "img/Dockerfile").write_text("FROM scratch\n")
+    (tmp_path / "sandmux.yaml").write_text(json.dumps(conf))
+    done = boxes.run("up", "-f", str(tmp_path / "sandmux.yaml"),
+                     env={"DOCKER_HOST": "unix:///nonexistent"})
+    assert done.status == 1 and b"`docker build` failed" in done.err and \
+        b"/nonexistent" in done.err, done
+    assert boxes.records() == []
 
 
 def test_default_files(boxes, tmp_path):  # noqa: F811

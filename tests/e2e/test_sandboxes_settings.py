@@ -14,7 +14,7 @@ from spine import (docker_program, find, image, marker, processes,
 
 def test_workdir(boxes, kind, tmp_path):  # noqa: F811
     """Made if missing; relative paths and no path begin there."""
-    where = {"local": "a/b", "docker": "/work/a/b",
+    where = {"local": "a/b", "docker": "/work/a/b", "podman": "/work/a/b",
              "openshell": "/sandbox/a/b"}[kind]
     one = boxes.up(config(kind, workdir=where))[0]
     name, full = one["name"], one["workdir"]
@@ -150,12 +150,13 @@ def test_exec_args_reach_the_link(boxes, remote):  # noqa: F811
     """A flag is in the argv of the link's process; a bad one is an error in
     the CLI's words."""
     flag = {"docker": "--detach-keys=ctrl-x,x",
+            "podman": "--detach-keys=ctrl-x,x",
             "openshell": "--workdir=/tmp"}[remote]
     name = boxes.up(config(remote, exec_args=[flag]))[0]["name"]
     links = [x for x in boxes.status()["links"] if x["state"] == "up"]
     assert flag.encode() in processes()[links[0]["pid"]][1]
     assert boxes.exec(name, "echo", "hi").out == b"hi\n"
-    if remote == "docker":
+    if remote != "openshell":
         bad = boxes.try_up(config(remote, exec_args=["--no-such-flag"]))
         assert bad.status == 1 and b"--no-such-flag" in bad.err, bad
         assert boxes.records() == [name]
@@ -227,7 +228,7 @@ def test_nothing_names_sandmux(boxes, remote, mode):  # noqa: F811
         conf["agent"] = mode
     if remote == "docker":
         conf["image"] = image("debian")
-    elif not mode:
+    elif remote == "openshell" and not mode:
         # The image of these tests has none of its own, so it is injected.
         conf["agent"] = "inject"
     name = boxes.up(conf)[0]["name"]

@@ -151,7 +151,7 @@ def fails(host, where, *words, env=None):  # noqa: F811
     ("dcoker:x", ["dcoker", "no such target", "docker:CONTAINER"]),
     ("docker:", ["name is missing", "docker:CONTAINER"]),
     ("docker", ["name is missing"]), ("openshell:", ["name is missing"]),
-    ("podman:x", ["not reached by this version"]),
+    ("kubectl:x", ["not reached by this version"]),
     ("docker:-x", ["begins with -"]), ("docker:a b", ["characters"]),
     ("local:x", ["local"]), ("", ["empty"]),
     ("docker:\x1b[31m", ["characters"])])

@@ -161,7 +161,7 @@ def test_greeting(controller, bystander, what):
 
 
 def test_bad_targets_are_answered(controller, bystander):
-    for target in ("", "nowhere", "docker:", "docker:-x", "podman:x",
+    for target in ("", "nowhere", "docker:", "docker:-x", "kubectl:x",
                    "docker:\x1b[31m", "x" * 4000, "local:x", "docker:a/../b "):
         c = Client(controller, target=target)
         c.request(1, EXEC, exec_body(["true"]))

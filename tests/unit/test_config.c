@@ -386,10 +386,10 @@ static const struct {
 	/* meaning */
 	{ CONFIG_SANDMUX, "transport: dokcer",
 	    "f.yaml:1:12: transport \"dokcer\" is none by which this version "
-	    "makes sandboxes; there are local, docker, openshell" },
-	{ CONFIG_SANDMUX, "transport: podman",
-	    "f.yaml:1:12: transport \"podman\" is none by which this version "
-	    "makes sandboxes; there are local, docker, openshell" },
+	    "makes sandboxes; there are local, docker, podman, openshell" },
+	{ CONFIG_SANDMUX, "transport: kubectl",
+	    "f.yaml:1:12: transport \"kubectl\" is none by which this version "
+	    "makes sandboxes; there are local, docker, podman, openshell" },
 	{ CONFIG_SANDMUX, "transport: local\nimage: x",
 	    "f.yaml:2:8: image means nothing with transport local" },
 	{ CONFIG_SANDMUX, "transport: docker\npolicy: policy.yaml",

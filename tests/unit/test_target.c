@@ -15,6 +15,7 @@ test_good(void **state)
 		{ "local", "local", "" },
 		{ "docker:x", "docker", "x" },
 		{ "docker:A.b_c-9", "docker", "A.b_c-9" },
+		{ "podman:web", "podman", "web" },
 		{ "openshell:box-1", "openshell", "box-1" },
 		{ "x", "", "x" },
 		{ "locale", "", "locale" },
@@ -44,7 +45,7 @@ test_bad(void **state)
 		"-a", "a-", "a--b", "12345678901234567890", "dokcer:x", "x:",
 		"docker", "docker:", "docker:-x", "docker:.x", "docker:a b",
 		"docker:a:b", "docker:a\n", "docker:\xc3\xa9", "docker:$(x)",
-		"docker:a;b", "podman:x", "podman", "kubectl:n/p", "ssh:h",
+		"docker:a;b", "podman:", "podman", "kubectl:n/p", "ssh:h",
 		"-i", "--", "\x1b[2J"
 	};
 	char longest[TARGET_NAME_MAX + 16];
@@ -108,7 +109,7 @@ test_bad_operands(void **state)
 {
 	static const char *const bad[] = {
 		"", ":", "A:b", "local:", "docker:x", "docker:x:", "docker::/a",
-		"podman:x:/a", ".../a:b", "~:x", "a:", "a--b:c"
+		"kubectl:x:/a", ".../a:b", "~:x", "a:", "a--b:c"
 	};
 	struct target_operand operand;
 	struct error error;

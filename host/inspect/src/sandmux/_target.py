@@ -64,8 +64,9 @@ class Target:
     if none runs.  Use it as an async context manager, or aclose() it.
 
     Args:
-        name: `local`, `docker:CONTAINER`, `openshell:SANDBOX`, or the name of
-            a sandbox that `sandmux up` has made.
+        name: `local`, `docker:CONTAINER`, `podman:CONTAINER`,
+            `openshell:SANDBOX`, or the name of a sandbox that `sandmux up`
+            has made.
         same_agent: refuse an agent that a job could have prepared, with
             UntrustedError, as `exec --require-same-agent` does.
     """
