@@ -30,7 +30,7 @@
 #define TRANSPORT_RESOLVE_MS 20000u	/* deadlines of the blocking work */
 #define TRANSPORT_INJECT_MS 60000u
 #define TRANSPORT_REMOVE_MS 20000u
-#define TRANSPORT_CLEAN_MS 10000u	/* behind a failed inject()'s deadline */
+#define TRANSPORT_CLEAN_MS 10000u	/* behind inject()'s, where it failed */
 #ifndef TRANSPORT_PIECE
 #define TRANSPORT_PIECE 524288u		/* bytes a piece, where pieces are */
 #endif
