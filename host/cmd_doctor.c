@@ -23,6 +23,9 @@ static const char usage[] =
 "      --json    for programs\n"
 "Exit status: 0, 1 if a command could not run there, 2 usage.\n";
 
+/* Both ends of the noise, though each byte be escaped. */
+#define SHOWN_MAX 16384
+
 enum { JSON = 256 };
 
 static const struct options_entry table[] = {
@@ -185,7 +188,7 @@ examine(struct doctor *d)
 static void
 line(const char *name, const uint8_t *data, size_t len)
 {
-	char shown[2048];
+	char shown[SHOWN_MAX];
 
 	quote_bytes(shown, sizeof(shown), data, len);
 	printf("%-24s%s\n", name, shown);

@@ -13,7 +13,34 @@
 #include "system.h"
 
 #define STARTER_MAGIC 0x53746172u
-#define GRACE (2000u * CLOCK_MS)	/* beyond the work's own deadline */
+/* Beyond the work's own deadline. */
+#define GRACE ((TRANSPORT_CLEAN_MS + 2000u) * CLOCK_MS)
+
+/* What one does, and within how long. */
+static int
+run_task(enum starter_task task, const struct transport *transport,
+    struct transport_place *place, uint64_t deadline, struct error *error)
+{
+	switch (task) {
+	case STARTER_RESOLVE:
+		return transport->resolve(place, deadline, error);
+	case STARTER_INJECT:
+		return transport->inject(place, deadline, error);
+	case STARTER_LOOK:
+		return transport->look(place, deadline, error);
+	case STARTER_REMOVE:
+	default:
+		return transport->remove(place, deadline, error);
+	}
+}
+
+static uint64_t
+limit(enum starter_task task)
+{
+	return task == STARTER_INJECT ? TRANSPORT_INJECT_MS :
+	    task == STARTER_REMOVE ? TRANSPORT_REMOVE_MS :
+	    TRANSPORT_RESOLVE_MS;
+}
 
 void
 starter_clear(struct starter *starter)
@@ -42,9 +69,7 @@ work(int fd, enum starter_task task, const struct transport *transport,
 	system_close_from(4);
 	mine = *place;
 	answer.magic = STARTER_MAGIC;
-	answer.rc = (task == STARTER_RESOLVE ? transport->resolve :
-	    task == STARTER_INJECT ? transport->inject : transport->look)(
-	    &mine, deadline, &answer.error);
+	answer.rc = run_task(task, transport, &mine, deadline, &answer.error);
 	answer.facts = mine.facts;
 	while (left > 0) {
 		n = write(3, from, left);
@@ -69,9 +94,7 @@ void
 starter_begin(struct starter *starter, enum starter_task task,
     const struct transport *transport, const struct transport_place *place)
 {
-	uint64_t ms = task == STARTER_INJECT ? TRANSPORT_INJECT_MS :
-	    TRANSPORT_RESOLVE_MS;
-	uint64_t deadline = clock_now() + ms * CLOCK_MS;
+	uint64_t deadline = clock_now() + limit(task) * CLOCK_MS;
 	int fds[2];
 	pid_t pid;
 

@@ -16,7 +16,8 @@
 enum starter_task {
 	STARTER_RESOLVE,
 	STARTER_INJECT,
-	STARTER_LOOK
+	STARTER_LOOK,
+	STARTER_REMOVE
 };
 
 enum starter_state {

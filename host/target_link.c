@@ -116,7 +116,7 @@ target_link_new(struct peer *peer)
 	list_init(&link->closers);
 	starter_clear(&link->starter);
 	carrier_clear(&link->carrier);
-	child_clear(&link->remover);
+	starter_clear(&link->remover);
 	link->hub = peer->hub;
 	link->target = peer->target;
 	link->transport = peer->transport;
@@ -473,11 +473,9 @@ target_link_interest(struct target_link *link, struct pollset *set)
 	uint64_t ms = link->hub->options->idle_link_ms;
 
 	starter_interest(&link->starter, set);
+	starter_interest(&link->remover, set);
 	carrier_interest(&link->carrier, set);
 	terminals_interest(&link->terminals, set);
-	if (link->removing) {
-		pollset_wake(set, link->remove_by);
-	}
 	if (link->state == TARGET_LINK_BLOCKED) {
 		pollset_wake(set, clock_now() + BLOCKED_TICK);
 	}
@@ -493,6 +491,7 @@ void
 target_link_run(struct target_link *link, const struct pollset *set)
 {
 	starter_run(&link->starter, set);
+	starter_run(&link->remover, set);
 	carrier_run(&link->carrier, set);
 	terminals_run(&link->terminals, set);
 	target_start_check_removal(link);
@@ -523,7 +522,7 @@ target_link_kill(struct target_link *link)
 	die(link, &error);
 	terminals_kill(&link->terminals);
 	child_drop(&link->carrier.child);
-	child_drop(&link->remover);
+	starter_stop(&link->remover);
 	link->carrier.state = CARRIER_NONE;
 	link->state = TARGET_LINK_GONE;
 }
@@ -536,7 +535,7 @@ target_link_free(struct target_link *link)
 		link->hub->link_count--;
 	}
 	starter_stop(&link->starter);
-	child_drop(&link->remover);
+	starter_stop(&link->remover);
 	session_free(link->session);
 	session_budget_free(&link->budget);
 	seal_secret_free(link->secret);

@@ -81,10 +81,11 @@ struct target_link {
 	struct seal_secret *secret;
 	struct starter starter;
 	struct carrier carrier;
-	struct child remover;
+	struct starter remover;
 	bool removing;			/* remover is at work */
 	bool removed;			/* it has done it */
-	uint64_t remove_by;
+	bool stuck;			/* facts.agent could not be removed */
+	bool clearing;			/* it is, before relink.cause is told */
 	bool injected;
 	bool stays;			/* an agent cannot remove its file */
 	bool retreating;		/* from root to the image's user */

@@ -215,7 +215,9 @@ attempt(struct target_link *link)
 	}
 	/* The agent's file is gone since it runs: the stub needs one. */
 	link->relink.phase = RELINK_INJECTING;
-	link->place.facts.agent[0] = '\0';
+	if (!link->stuck) {
+		link->place.facts.agent[0] = '\0';
+	}
 	starter_begin(&link->starter, STARTER_INJECT, link->transport,
 	    &link->place);
 }
@@ -255,6 +257,8 @@ injected(struct target_link *link)
 		link->place.facts = s->answer.facts;
 		dial(link);
 	} else {
+		strcpy(link->place.facts.agent, s->answer.facts.agent);
+		link->stuck = link->place.facts.agent[0] != '\0';
 		failed(link, &s->answer.error);
 	}
 }

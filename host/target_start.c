@@ -4,9 +4,7 @@
  * agent, inject ours, and clear away its file.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
@@ -15,7 +13,6 @@
 #include "target_link_private.h"
 #include "trust.h"
 
-#define REMOVE_MAX (10000u * CLOCK_MS)
 #define BLOCKED_MAX (60000u * CLOCK_MS)
 
 /* Where jobs run, and by whose will: two identities never share an agent. */
@@ -53,48 +50,33 @@ void
 target_start_remove(struct target_link *link)
 {
 	const struct transport_facts *facts = &link->place.facts;
-	struct argv *argv;
-	struct child_spec spec = {
-		.path = facts->program, .env = link->env->child,
-		.in = -1, .out = -1, .err = -1
-	};
 
 	if (facts->agent[0] == '\0' || (facts->flags & TRANSPORT_KEEP) != 0 ||
 	    link->transport->remove == NULL || link->removing) {
 		return;
 	}
-	argv = malloc(sizeof(*argv));
-	if (argv == NULL) {
-		return;
-	}
-	argv_init(argv);
-	link->transport->remove(&link->place, argv);
-	argv_add(argv, facts->agent);
-	argv_add(argv, "remove");
-	spec.argv = argv_words(argv);
-	link->removing = spec.argv != NULL &&
-	    child_spawn(&link->remover, &spec) == 0;
-	link->remove_by = clock_now() + REMOVE_MAX;
-	free(argv);
+	starter_begin(&link->remover, STARTER_REMOVE, link->transport,
+	    &link->place);
+	link->removing = link->remover.state == STARTER_BUSY;
+	link->stuck = !link->removing;
 }
 
 void
 target_start_check_removal(struct target_link *link)
 {
-	char ended[64];
-
-	if (link->removing && clock_now() >= link->remove_by) {
-		child_kill(&link->remover, SIGKILL);
-	}
-	if (!link->removing || !link->remover.exited) {
+	if (!link->removing || link->remover.state == STARTER_BUSY) {
 		return;
 	}
 	link->removing = false;
-	link->removed = link->remover.status == 0;
-	child_words(&link->remover, ended, sizeof(ended));
-	log_write(link->remover.status == 0 ? LOG_NOTE : LOG_WARNING,
-	    "%s: removal of %s %s", target_link_name(link), link->place.facts.agent,
-	    ended);
+	link->removed = link->remover.state == STARTER_DONE;
+	link->stuck = !link->removed;
+	if (link->removed) {
+		log_write(LOG_NOTE, "%s: %s is removed",
+		    target_link_name(link), link->place.facts.agent);
+	} else {
+		target_link_log(link, LOG_WARNING, "",
+		    &link->remover.answer.error);
+	}
 }
 
 /* ---- bring-up --------------------------------------------------------- */
@@ -222,6 +204,7 @@ inject(struct target_link *link)
 {
 	link->injected = true;
 	link->state = TARGET_LINK_INJECTING;
+	link->place.facts.agent[0] = '\0';
 	starter_begin(&link->starter, STARTER_INJECT, link->transport,
 	    &link->place);
 }
@@ -387,6 +370,33 @@ up(struct target_link *link)
 	target_start_begin_all(link);	/* those that only wait for the link */
 }
 
+/* Ours did not run: it goes before the reason is told, or is named there. */
+static void
+take_back(struct target_link *link, const struct error *why)
+{
+	link->injected = false;
+	target_start_remove(link);
+	link->clearing = link->removing;
+	link->relink.cause = *why;
+	if (!link->clearing) {
+		target_link_give_up(link, why);
+	}
+}
+
+static void
+taken_back(struct target_link *link)
+{
+	struct error *why = &link->relink.cause;
+	size_t used = strlen(why->text);
+
+	link->clearing = false;
+	if (link->stuck) {
+		snprintf(why->text + used, sizeof(why->text) - used, "; and "
+		    "%.400s", link->remover.answer.error.text);
+	}
+	target_link_give_up(link, why);
+}
+
 /* No agent answered: put ours there, once, or say why that is no help. */
 static void
 attempt_failed(struct target_link *link)
@@ -409,7 +419,11 @@ attempt_failed(struct target_link *link)
 		start(link);
 		return;
 	}
-	target_link_give_up(link, &error);
+	if (link->injected) {
+		take_back(link, &error);
+	} else {
+		target_link_give_up(link, &error);
+	}
 }
 
 /* No container found, or no agent put there. */
@@ -444,7 +458,11 @@ target_start_run(struct target_link *link)
 		return;
 	}
 	if (link->state == TARGET_LINK_STARTING) {
-		if (link->retreating) {
+		if (link->clearing) {
+			if (!link->removing) {
+				taken_back(link);
+			}
+		} else if (link->retreating) {
 			if (link->carrier.state == CARRIER_NONE) {
 				retreated(link);
 			}

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +14,6 @@
 #include "target_link.h"
 #include "target_link_private.h"
 
-#define REMOVE_MS 10000u		/* for a file to be removed */
 #define ORDERLY_MS 5000u		/* from a good end to its RESULT */
 #define HANGUP_MS 2000u			/* from the hang-up to the cancel */
 #define DRAIN_MS 5000u			/* of silence, after RESULT */
@@ -36,8 +36,6 @@ struct terminal {
 	bool injected;
 	struct starter starter;
 	struct carrier carrier;
-	struct child remover;
-	uint64_t remove_by;
 	struct error error;		/* CLEARING: what to answer then */
 	uint32_t number;		/* of its link */
 	int in, out;			/* owned: its output, its keyboard */
@@ -95,7 +93,6 @@ free_terminal(struct terminal *t)
 	close_ends(t);
 	carrier_kill(&t->carrier);
 	child_drop(&t->carrier.child);
-	child_drop(&t->remover);
 	if (t->carrier.err >= 0) {
 		close(t->carrier.err);
 	}
@@ -106,24 +103,9 @@ free_terminal(struct terminal *t)
 static void
 clear(struct terminal *t)
 {
-	struct child_spec spec = { .path = t->place.facts.program,
-	    .env = t->target->env->child, .in = -1, .out = -1, .err = -1 };
-	struct argv *argv = malloc(sizeof(*argv));
-
 	t->state = CLEARING;
-	if (argv == NULL) {
-		return;
-	}
-	argv_init(argv);
-	t->target->transport->remove(&t->place, argv);
-	argv_add(argv, t->place.facts.agent);
-	argv_add(argv, "remove");
-	spec.argv = argv_words(argv);
-	if (spec.argv == NULL || child_spawn(&t->remover, &spec) == -1) {
-		child_clear(&t->remover);
-	}
-	t->remove_by = clock_now() + REMOVE_MS * (uint64_t)CLOCK_MS;
-	free(argv);
+	starter_begin(&t->starter, STARTER_REMOVE, t->target->transport,
+	    &t->place);
 }
 
 static void
@@ -211,7 +193,6 @@ terminal_begin(struct relay *relay)
 	t->place.facts.agent[0] = '\0';
 	starter_clear(&t->starter);
 	carrier_clear(&t->carrier);
-	child_clear(&t->remover);
 	relay->terminal = t;
 	list_append(&link->terminals, &t->link);
 	if (t->injected) {
@@ -308,8 +289,16 @@ run_attempt(struct terminal *t)
 static void
 run_removal(struct terminal *t)
 {
-	if (t->remover.pid == -1 || t->remover.exited ||
-	    clock_now() >= t->remove_by) {
+	size_t used = strlen(t->error.text);
+
+	if (t->starter.state != STARTER_BUSY) {
+		if (t->starter.state == STARTER_FAILED) {
+			target_link_log(t->target, LOG_WARNING, "",
+			    &t->starter.answer.error);
+			snprintf(t->error.text + used,
+			    sizeof(t->error.text) - used, "; and %.400s",
+			    t->starter.answer.error.text);
+		}
 		t->state = ENDING;
 		fail(t);
 	}
@@ -483,8 +472,8 @@ interest(struct terminal *t, struct pollset *set)
 	t->slot_in = t->slot_out = POLLSET_NONE;
 	starter_interest(&t->starter, set);
 	carrier_interest(&t->carrier, set);
-	if (t->state == CLEARING) {
-		pollset_wake(set, t->remover.pid == -1 ? 0 : t->remove_by);
+	if (t->state == CLEARING && t->starter.state != STARTER_BUSY) {
+		pollset_wake(set, 0);
 	}
 	if (t->state != OPEN) {
 		return;

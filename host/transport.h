@@ -21,13 +21,19 @@
 #include "target.h"
 
 #define TRANSPORT_BAKED "/usr/bin/sandmux-agent"
+#define TRANSPORT_BAKE "bake the agent into the image as " TRANSPORT_BAKED \
+    " (images/bake.sh)"
 #define TRANSPORT_AGENT_USER "SANDMUX_AGENT_USER"	/* root or image */
 #define TRANSPORT_AGENT_USER_IS (TRANSPORT_AGENT_USER "=")
 #define TRANSPORT_ID_MAX 256
 #define TRANSPORT_PATH_MAX 512		/* of an injected agent */
 #define TRANSPORT_RESOLVE_MS 20000u	/* deadlines of the blocking work */
 #define TRANSPORT_INJECT_MS 60000u
+#define TRANSPORT_REMOVE_MS 20000u
+#define TRANSPORT_CLEAN_MS 10000u	/* behind inject()'s, where it failed */
+#ifndef TRANSPORT_PIECE
 #define TRANSPORT_PIECE 524288u		/* bytes a piece, where pieces are */
+#endif
 
 /* What the blocking work found out: plain data, passed over a pipe. */
 struct transport_facts {
@@ -135,7 +141,12 @@ struct transport {
 	 */
 	int (*resolve)(struct transport_place *place, uint64_t deadline,
 	    struct error *error);
-	/* Likewise: put our agent there, fill facts.agent and .hash. */
+	/*
+	 * Likewise: put our agent there, fill facts.agent and .hash.  On
+	 * failure facts.agent names what could not be taken back, as *error
+	 * does, or is empty.  A name that is there before is used again, if
+	 * this transport can.
+	 */
 	int (*inject)(struct transport_place *place, uint64_t deadline,
 	    struct error *error);
 	/*
@@ -148,11 +159,12 @@ struct transport {
 	/* argv that runs words (the agent's) over the link's descriptors. */
 	void (*link)(const struct transport_place *place, struct argv *argv);
 	/*
-	 * argv before an agent's path and "remove", run with all rights that
-	 * can be had.  NULL: the file stays or the agent could remove it.
+	 * Likewise: remove facts.agent, whatever has become of it, with all
+	 * rights that can be had.  0 once it is seen not to be there, or -1
+	 * with *error, which names it.  NULL: it stays.
 	 */
-	void (*remove)(const struct transport_place *place,
-	    struct argv *argv);
+	int (*remove)(struct transport_place *place, uint64_t deadline,
+	    struct error *error);
 	/* A helper's facts are back in the controller; may be NULL. */
 	void (*learn)(const struct transport_facts *facts);
 	const struct transport_life *life;	/* NULL: up makes none */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "transport_docker.h"
 
 #define TAR_BLOCK 512u
@@ -292,10 +293,8 @@ not_copied(const struct transport_place *place, const struct runcmd *cmd,
     struct error *error)
 {
 	const char *cure = strcasestr(cmd->err, "read-only") != NULL ?
-	    "its root is read-only: bake the agent into the image as "
-	    TRANSPORT_BAKED " (images/Dockerfile) or mount it there" :
-	    "bake the agent into the image as " TRANSPORT_BAKED
-	    " (images/Dockerfile)";
+	    "its root is read-only: " TRANSPORT_BAKE " or mount it there" :
+	    TRANSPORT_BAKE;
 
 	error_set(error, WIRE_STEP_START, 0, "%s:%s: the agent is not in "
 	    "the image and cannot be copied in; %s",
@@ -331,6 +330,140 @@ transport_docker_copy(struct transport_place *place, struct runcmd *cmd,
 	return rc;
 }
 
+/* ---- removal ------------------------------------------------------------ */
+
+/* What a removal has to work with. */
+struct removal {
+	struct transport_place *place;
+	struct runcmd *cmd;
+	uint64_t deadline;
+};
+
+/* Two or three words, as root: the file is root's and in `/`. */
+static void
+run_there(struct removal *r, const char *a, const char *b, const char *c)
+{
+	struct argv argv;
+	struct error ignored;
+
+	transport_docker_start(r->place, &argv, "exec");
+	argv_add(&argv, "-u");
+	argv_add(&argv, "0");
+	argv_add(&argv, r->place->facts.id);
+	argv_add(&argv, a);
+	argv_add(&argv, b);
+	if (c != NULL) {
+		argv_add(&argv, c);
+	}
+	r->cmd->input = NULL;
+	transport_run(r->place, r->cmd, &argv, r->deadline, &ignored);
+}
+
+static void
+by_itself(struct removal *r)
+{
+	run_there(r, r->place->facts.agent, "remove", NULL);
+}
+
+/* What is damaged is not run: a whole one takes its place first. */
+static void
+by_a_whole_one(struct removal *r)
+{
+	struct error ignored;
+	struct embed embed;
+
+	if (embed_find(r->place->facts.arch, &embed) == 0 &&
+	    transport_docker_copy(r->place, r->cmd, r->place->facts.agent,
+	    0555, &embed, r->deadline, &ignored) == 0) {
+		by_itself(r);
+	}
+}
+
+static void
+by_the_image(struct removal *r)
+{
+	run_there(r, "rm", "-f", r->place->facts.agent);
+}
+
+/* Seen without the image's help, and only where the program says so. */
+static bool
+is_gone(struct removal *r)
+{
+	struct argv argv;
+	struct error ignored;
+
+	transport_docker_start(r->place, &argv, "cp");
+	argv_format(&argv, "%s:%s", r->place->facts.id,
+	    r->place->facts.agent);
+	argv_add(&argv, "-");
+	r->cmd->input = NULL;
+	return transport_run(r->place, r->cmd, &argv, r->deadline,
+	    &ignored) == 0 && r->cmd->status != 0 &&
+	    (strcasestr(r->cmd->err, "no such") != NULL ||
+	    strcasestr(r->cmd->err, "could not find") != NULL);
+}
+
+static void (*const ways[])(struct removal *r) = {
+	by_itself, by_a_whole_one, by_the_image,
+};
+
+/* From ways[first] on, until it is not there: 0, or -1 with *error. */
+static int
+clear(struct removal *r, size_t first, struct error *error)
+{
+	size_t i;
+
+	for (i = first; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		ways[i](r);
+		if (is_gone(r)) {
+			return 0;
+		}
+	}
+	error_set(error, WIRE_STEP_START, 0, "%s:%s: the agent's file %s "
+	    "cannot be removed there", kin_of(r->place)->program,
+	    r->place->target.name, r->place->facts.agent);
+	if (r->cmd->status != 0) {
+		runcmd_blame(r->cmd, error);
+	}
+	return -1;
+}
+
+int
+transport_docker_remove(struct transport_place *place, uint64_t deadline,
+    struct error *error)
+{
+	struct removal r = { place, new_command(place, "exec", error),
+	    deadline };
+	int rc;
+
+	if (r.cmd == NULL) {
+		return -1;
+	}
+	rc = clear(&r, 0, error);
+	free(r.cmd);
+	return rc;
+}
+
+/* Whatever has arrived of the file must not stay, or *error names it. */
+static void
+take_back(struct transport_place *place, struct runcmd *cmd,
+    struct error *error)
+{
+	struct removal r = { place, cmd,
+	    clock_now() + TRANSPORT_CLEAN_MS * (uint64_t)CLOCK_MS };
+	size_t used = strlen(error->text);
+	struct error stays;
+
+	if (is_gone(&r) || clear(&r, 1, &stays) == 0) {
+		place->facts.agent[0] = '\0';
+		return;
+	}
+	snprintf(error->text + used, sizeof(error->text) - used, "; and "
+	    "%.400s", stays.text);
+}
+
+/* ---- injection ---------------------------------------------------------- */
+
 int
 transport_docker_inject(struct transport_place *place, uint64_t deadline,
     struct error *error)
@@ -353,11 +486,17 @@ transport_docker_inject(struct transport_place *place, uint64_t deadline,
 	} else {
 		seal_random(random, sizeof(random));
 		seal_hex(random, sizeof(random), hex);
-		snprintf(place->facts.agent, sizeof(place->facts.agent),
-		    "/%s-%s", transport_agent_name(place), hex);
+		if (place->facts.agent[0] == '\0') {
+			snprintf(place->facts.agent,
+			    sizeof(place->facts.agent), "/%s-%s",
+			    transport_agent_name(place), hex);
+		}
 		strcpy(place->facts.hash, embed.hash);
 		rc = transport_docker_copy(place, cmd, place->facts.agent,
 		    0555, &embed, deadline, error);
+		if (rc < 0) {
+			take_back(place, cmd, error);
+		}
 	}
 	free(cmd);
 	return rc;
@@ -379,14 +518,3 @@ transport_docker_link(const struct transport_place *place, struct argv *argv)
 	argv_add(argv, place->facts.id);
 }
 
-/* The file is root's, in `/`: the image's user could not remove it. */
-void
-transport_docker_remove(const struct transport_place *place,
-    struct argv *argv)
-{
-	argv_add(argv, kin_of(place)->program);
-	argv_add(argv, "exec");
-	argv_add(argv, "-u");
-	argv_add(argv, "0");
-	argv_add(argv, place->facts.id);
-}

@@ -41,8 +41,8 @@ int transport_docker_look(struct transport_place *place,
     uint64_t deadline, struct error *error);
 void transport_docker_link(const struct transport_place *place,
     struct argv *argv);
-void transport_docker_remove(const struct transport_place *place,
-    struct argv *argv);
+int transport_docker_remove(struct transport_place *place,
+    uint64_t deadline, struct error *error);
 
 /* A life's, likewise. */
 int transport_docker_create(struct transport_place *place,

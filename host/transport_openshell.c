@@ -17,7 +17,6 @@
 #include "transport.h"
 #include "transport_openshell.h"
 
-#define CLEAN_MS 5000u			/* to remove what did not arrive whole */
 #define KNOWN 8			/* programs whose flags are remembered */
 #define NO_LOGIN "--no-login-shell"
 #define USAGE 2				/* its status for words it does not know */
@@ -47,9 +46,11 @@ static const char place_script[] =
 static const char append_script[] =
     "cat >>\"$2\" && echo \"$1 at $(wc -c <\"$2\") $2\"";
 
+/* $2 is a path, or the name of what may be in any of the directories. */
 static const char clean_script[] =
-    "n=$1; shift; for d in \"$@\"; do "
-    "case $d in HOME) d=$HOME;; CWD) d=$PWD;; esac; rm -f \"$d/$n\"; done";
+    "t=$1; n=$2; shift 2; s=; for d in \"$@\"; do "
+    "case $d in HOME) d=$HOME;; CWD) d=$PWD;; esac; rm -f \"$d/$n\"; "
+    "[ -e \"$d/$n\" ] && s=yes; done; [ \"$s\" ] || echo \"$t gone\"";
 
 static const char *const places[] = {
 	"/tmp", "/var/tmp", "HOME", "CWD", "/dev/shm", "/run",
@@ -296,8 +297,7 @@ refused(const struct transport_place *place, const struct runcmd *cmd,
 		    (int)strcspn(at, "\r\n"), at);
 	}
 	used = strlen(error->text);
-	snprintf(error->text + used, cap - used, "; bake it in as "
-	    TRANSPORT_BAKED " (images/Dockerfile)");
+	snprintf(error->text + used, cap - used, "; " TRANSPORT_BAKE);
 }
 
 /* "MARK at SIZE PATH" anywhere in the output, with the size we expect. */
@@ -345,20 +345,58 @@ shell_words(const struct transport_place *place, struct argv *argv,
 	argv_add(argv, "sh");
 }
 
-/* Whatever of the file is there must not stay; only tried. */
+/*
+ * Removes name from dir, or from wherever it may be (NULL).  0 once it is
+ * seen not to be there, or -1 with *error, which names it.
+ */
+static int
+clear(struct transport_place *place, struct runcmd *cmd, const char *dir,
+    const char *name, uint64_t deadline, struct error *error)
+{
+	uint8_t random[8];
+	char hex[2 * sizeof(random) + 1], mark[32];
+	struct argv argv;
+
+	seal_random(random, sizeof(random));
+	seal_hex(random, sizeof(random), hex);
+	snprintf(mark, sizeof(mark), "sandmux-%s", hex);
+	shell_words(place, &argv, clean_script);
+	argv_add(&argv, mark);
+	argv_add(&argv, name);
+	if (dir != NULL) {
+		argv_add(&argv, dir);
+	} else {
+		add_places(&argv);
+	}
+	cmd->input = NULL;
+	if (transport_run(place, cmd, &argv, deadline, error) == 0) {
+		if (find_line(cmd, cmd->out, mark, " gone") != NULL) {
+			return 0;
+		}
+		error_set(error, WIRE_STEP_START, 0, "it is still there");
+		runcmd_blame(cmd, error);
+	}
+	return -1;
+}
+
+/* Whatever of the file is there must not stay, or *error names it. */
 static void
 take_back(struct transport_place *place, struct runcmd *cmd,
-    const char *name)
+    const char *name, struct error *error)
 {
-	struct argv argv;
-	struct error ignored;
+	uint64_t by = clock_now() + TRANSPORT_CLEAN_MS * (uint64_t)CLOCK_MS;
+	size_t used = strlen(error->text);
+	const char *path = place->facts.agent;
+	struct error why;
 
-	shell_words(place, &argv, clean_script);
-	argv_add(&argv, name);
-	add_places(&argv);
-	cmd->input = NULL;
-	transport_run(place, cmd, &argv, clock_now() + CLEAN_MS * CLOCK_MS, &ignored);
-	place->facts.agent[0] = '\0';
+	if (clear(place, cmd, NULL, name, by, &why) < 0 &&
+	    (look(place, by, &why) == 0 || why.step != WIRE_STEP_SANDBOX)) {
+		snprintf(error->text + used, sizeof(error->text) - used,
+		    "; what may have arrived of %s could not be removed",
+		    path[0] != '\0' ? path : name);
+	} else {
+		place->facts.agent[0] = '\0';
+	}
 }
 
 static int
@@ -408,7 +446,7 @@ send_all(struct transport_place *place, struct runcmd *cmd,
 		done += cmd->input_len;
 		if (send_piece(place, cmd, name, mark, done, deadline,
 		    error) < 0) {
-			take_back(place, cmd, name);
+			take_back(place, cmd, name, error);
 			return -1;
 		}
 	}
@@ -449,11 +487,33 @@ link_words(const struct transport_place *place, struct argv *argv)
 	argv_add(argv, "--");
 }
 
-static void
-remove_words(const struct transport_place *place, struct argv *argv)
+/* By the shell: what is damaged is not run, and bash is in every sandbox. */
+static int
+remove_file(struct transport_place *place, uint64_t deadline,
+    struct error *error)
 {
-	exec_words(place, argv);
-	argv_add(argv, "--");
+	struct runcmd *cmd = calloc(1, sizeof(*cmd));
+	char dir[TRANSPORT_PATH_MAX];
+	char *name;
+	struct error why;
+	int rc = -1;
+
+	strcpy(dir, place->facts.agent);
+	name = strrchr(dir, '/');
+	if (cmd == NULL || name == NULL) {
+		error_set(error, WIRE_STEP_START, errno, PROGRAM);
+	} else {
+		*name++ = '\0';
+		rc = clear(place, cmd, dir, name, deadline, &why);
+		if (rc < 0) {
+			error_set(error, WIRE_STEP_START, why.number,
+			    "openshell:%s: the agent's file %s cannot be "
+			    "removed there: %.400s", place->target.name,
+			    place->facts.agent, why.text);
+		}
+	}
+	free(cmd);
+	return rc;
 }
 
 const struct transport transport_openshell = {
@@ -464,7 +524,7 @@ const struct transport transport_openshell = {
 	.inject = inject,
 	.look = look,
 	.link = link_words,
-	.remove = remove_words,
+	.remove = remove_file,
 	.learn = learn,
 	.life = &transport_openshell_life,
 };

@@ -326,13 +326,13 @@ class Openshell(Target):
     root = False
     _serial = 0
 
-    def __init__(self):
+    def __init__(self, image=None):
         Openshell._serial += 1
         self.cli = f"{openshell_bin()}/openshell"
         self.box = f"sp{os.getpid() % 1000000}x{Openshell._serial}"
         done = subprocess.run(
             [self.cli, "sandbox", "create", "--name", self.box, "--from",
-             openshell_image(), "--detach", "--", "sleep", "infinity"],
+             image or openshell_image(), "--detach", "--", "sleep", "infinity"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, timeout=300, check=False)
         if done.returncode != 0:
@@ -421,12 +421,12 @@ def openshell_image():
     return once("image", make)
 
 
-def make_openshell():
+def make_openshell(image=None):     # any of openshell's own if not named
     docker_program()
     if not os.environ.get("OPENSHELL") and not (
             BUILD / "tests/openshell/openshell").exists():
         skip("the stand-in openshell is not built (make test-programs)")
-    return Openshell()
+    return Openshell(image)
 
 
 def get_target(kind):

@@ -2,13 +2,14 @@
 """cp on `local`: grammar, whole files or none, modes, - and devices."""
 import hashlib
 import os
+import re
 import signal
 import stat
 import subprocess
 import time
 
 import pytest
-from conftest import wait_until
+from conftest import LIMIT, wait_until
 
 MIB = 1 << 20
 SIZES = [0, 1, 8191, 8192, 8193, 32753, 32754, 32755, 65536, 5 * MIB + 7]
@@ -355,6 +356,101 @@ def test_progress_on_a_terminal(sandmux, box):
     assert done.returncode == 0
     assert b"1.0 MiB" in shown and b"100%" in shown and b"MB/s" in shown
     assert b"\x1b[2J" not in shown
+
+
+class Screen:
+    """A terminal for stderr, read until its other end is closed."""
+
+    def __enter__(self):
+        import pty
+        self.master, self.slave = pty.openpty()
+        self.shown = b""
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.master)
+
+    def close(self):
+        """The test's own end of it; the program keeps its own."""
+        os.close(self.slave)
+
+    def until(self, words):
+        """Read on until the words stand there; the screen so far."""
+        while words not in self.shown:
+            try:
+                got = os.read(self.master, 65536)
+            except OSError:     # no other end any more
+                got = b""
+            assert got, self.shown
+            self.shown += got
+        return self.shown
+
+    def end(self):
+        """All of it, once the program has ended."""
+        try:
+            while True:
+                self.shown += os.read(self.master, 65536)
+        except OSError:
+            return self.shown
+
+
+PERCENT = re.compile(rb"(\d[^ ]* [KM]iB) of ([^ ]+ MiB), (\d+)%")
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_progress_of_a_slow_copy(sandmux, box, way):
+    """A line below 100 % while the other side is slow, and then the whole."""
+    import pty
+    import tty
+    here, _ = box
+    size = 64 * MIB
+    (here / "a").write_bytes(b"x" * size)
+    with Screen() as screen:
+        if way == "up":
+            # A device that takes no more than is read at its other end.
+            master, slave = pty.openpty()
+            tty.setraw(slave)
+            copy = sandmux.start("cp", str(here / "a"),
+                                 f"local:{os.ttyname(slave)}",
+                                 stderr=screen.slave)
+            out = open(master, "rb", buffering=0)
+        else:
+            copy = sandmux.start("cp", f"local:{here}/a", "-",
+                                 stderr=screen.slave, stdout=subprocess.PIPE,
+                                 bufsize=0)
+            out = copy.stdout
+        screen.close()
+        with out:
+            got = len(out.read(65536))
+            screen.until(b"%")
+            while got < size:
+                got += len(out.read(MIB))
+            if way == "up":
+                os.close(slave)
+        assert copy.wait(LIMIT) == 0 and got == size
+        lines = PERCENT.findall(screen.end())
+    assert int(lines[0][2]) < 100 and lines[-1] == (
+        b"64.0 MiB", b"64.0 MiB", b"100"), lines
+    done = [float(line[2]) for line in lines]
+    assert done == sorted(done), lines
+
+
+def test_progress_of_a_slow_source(sandmux, box):
+    """Of a size that nobody knows: bytes, and no part of a whole."""
+    here, there = box
+    with Screen() as screen:
+        copy = sandmux.start("cp", "-", f"local:{there}/b",
+                             stderr=screen.slave, stdin=subprocess.PIPE)
+        screen.close()
+        copy.stdin.write(b"x" * (2 * MIB))
+        copy.stdin.flush()
+        screen.until(b"  2.0 MiB, ")
+        assert copy.poll() is None
+        copy.stdin.write(b"x" * (2 * MIB))
+        copy.stdin.close()
+        assert copy.wait(LIMIT) == 0
+        assert b"  4.0 MiB, " in screen.end() and b"%" not in screen.shown
+    assert (there / "b").stat().st_size == 4 * MIB
 
 
 def test_hash_of_a_large_file(sandmux, box):

@@ -66,3 +66,16 @@ def test_commands_named_exist():
     targets = set(re.findall(r"^([a-z][a-z0-9-]*):", make, re.M))
     for line in re.findall(r"^    make( [a-z0-9 -]*?)(?:  |$)", text, re.M):
         assert set(line.split()) <= targets, line
+
+
+def test_what_the_program_names_is_there():
+    """Paths of the repository in the texts that people read."""
+    tops = {f.split("/")[0] for f in tracked() if "/" in f}
+    path = re.compile(r"(?<![\w./-])(?:%s)/[\w./-]*\w" % "|".join(tops))
+    found = {name for f in tracked()
+             if re.fullmatch(r"(host|agent|common)/[^/]*\.[ch1]", f)
+             for text in re.findall(r'"(?:[^"\\\n]|\\.)*"',
+                                    (ROOT / f).read_text())
+             for name in path.findall(text)}
+    assert "images/bake.sh" in found
+    assert [name for name in found if not (ROOT / name).exists()] == []

@@ -639,15 +639,23 @@ def test_a_way_that_stays_away(new_host, tmp_path, kind):  # noqa: F811
     is_new(host, target, session)
 
 
-def test_without_linger_it_is_as_it_was(new_host, tmp_path):  # noqa: F811
-    target = get_target("docker")
+@pytest.mark.parametrize("kind, how", CUTS, ids=IDS)
+def test_without_linger_it_is_as_it_was(new_host, tmp_path,  # noqa: F811
+                                        kind, how):
+    """With or without an end of file or a hang-up for the agent."""
+    target = get_target(kind)
     host, mark, report = new_host(SERVE + " --linger 0"), marker(), \
         tmp_path / "json"
+    before = sorted(target.injected())
     job = host.start_job(target, mark, opts=["--json", str(report)])
     session = host.session(target)
-    kill_transport(host, target)
+    how(host, target)
     told(job, report, "link", LOST)
     wait_for("the jobs' end", lambda: not find(mark), ENDS)
+    wait_for("the agent's end", lambda: not agents(session), ENDS)
+    if how is freeze:
+        target.standin("thaw", target.box)
+    wait_for("no file of ours", lambda: sorted(target.injected()) == before)
     is_new(host, target, session)
 
 

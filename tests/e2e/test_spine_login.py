@@ -4,10 +4,12 @@
 Each is put into ~/.bash_profile of a sandbox of its own.  A link works in
 spite of it, or fails with what it printed quoted.
 """
+import json
 import os
+import re
 
 import pytest
-from spine import (QEMU, find, kill_all, make_openshell,  # noqa: F401
+from spine import (LIMIT, QEMU, find, kill_all, make_openshell,  # noqa: F401
                    marker, new_host, wait_for)
 
 pytestmark = pytest.mark.skipif(QEMU, reason="under qemu there is only local")
@@ -36,6 +38,12 @@ def works(host, box):
         assert done.err == b"%d\n" % i
 
 
+# A child that ignores SIGTTOU and prints for as long as a start may take.
+PRINTS = ("(trap '' TTOU; sleep 1; for i in $(seq 300); do echo rogue; "
+          "sleep 0.2; done) &\n")
+ROGUE = re.compile(r'went on with "[^"]*rogue')
+
+
 def works_or_quotes(host, box, words):
     """Either; which one is the answer."""
     done = host.exec(box, "echo", "fine")
@@ -49,6 +57,9 @@ def works_or_quotes(host, box, words):
     return False
 
 
+HEAD, TAIL = b"HEAD-OF-NOISE", b"TAIL-OF-NOISE"
+
+
 def noise():
     """Binary, with control bytes and broken UTF-8, and no NUL for bash."""
     return bytes(1 + b % 255 for b in os.urandom(200 * 1024))
@@ -56,13 +67,26 @@ def noise():
 
 @pytest.mark.parametrize("where", ["", ">&2"])
 def test_binary_noise(new_host, where):  # noqa: F811
+    data = HEAD + noise() + TAIL
     box = sandbox(f"cat ~/noise {where}; printf '\\033]0;title\\007\\r' "
-                  f"{where}", noise())
+                  f"{where}", data)
     host = new_host()
     works(host, box)
     done = host.run("doctor", "--json", str(box))
-    assert done.status == 0, done
-    assert b'"noise_bytes"' in done.out and b"\x1b" not in done.out
+    assert done.status == 0 and b"\x1b" not in done.out, done
+    told = json.loads(done.out)["link"]
+    # The terminal may have made more of it, of line ends, but not less.
+    assert len(data) <= told["noise_bytes"] < 2 * len(data)
+    assert told["noise"].startswith(HEAD.decode())
+    assert TAIL.decode() in told["noise"]
+    assert told["noise"].endswith("\x1b]0;title\x07\r")
+    text = host.run("doctor", str(box)).out
+    assert b"\x1b" not in text and b"\x07" not in text
+    shown = re.search(rb"^login noise  +(.*)$", text, re.M).group(1)
+    assert shown.startswith(HEAD) and TAIL in shown
+    assert shown.endswith(rb"\x1b]0;title\x07\r")
+    size = re.search(rb"^login noise \(bytes\) +(\d+)$", text, re.M)
+    assert int(size.group(1)) == told["noise_bytes"]
 
 
 def test_noise_that_never_ends(new_host):  # noqa: F811
@@ -152,8 +176,7 @@ def test_a_leftover_child_that_prints_later(new_host, child):  # noqa: F811
 
 def test_a_leftover_child_that_ignores_the_rules(new_host):  # noqa: F811
     """It can cut the link, never forge: whole answers or typed errors."""
-    box = sandbox(f"{ONLY_START}(trap '' TTOU; sleep 1; for i in $(seq 20); "
-                  "do echo rogue; sleep 0.2; done) &\n;; esac")
+    box = sandbox(f"{ONLY_START}{PRINTS};; esac")
     host = new_host()
     for i in range(6):
         done = host.sh(box, "sleep 1; cat; exit 5", input=b"y" * 10_000)
@@ -164,6 +187,39 @@ def test_a_leftover_child_that_ignores_the_rules(new_host):  # noqa: F811
             assert (b"y" * 10_000).startswith(done.out), done
             assert done.err.startswith(b"sandmux: exec: "), done
             assert done.err.count(b"\n") == 1
+    # It did cut one, and its words are in the log; the next link is whole.
+    assert "link lost: " in host.log() and ROGUE.search(host.log())
+    assert host.link(box)["relinks"] >= 1
+    works(host, box)
+
+
+def test_a_leftover_child_at_each_link(new_host, tmp_path):  # noqa: F811
+    """The next links come ever more slowly, and there is an end to it."""
+    mark, report = marker(), tmp_path / "json"
+    box = sandbox('case "$BASH_EXECUTION_STRING" in *" start "*|*" attach "*) '
+                  f"{PRINTS};; esac")
+    host = new_host("--ping 400 --dead 3000 --linger 15")
+    job = host.popen("exec", "--json", str(report), str(box), "--", "sh",
+                     "-c", f"sleep {mark}; :")
+    wait_for("the job", lambda: find(mark))
+    assert job.wait(LIMIT) == 125
+    err = job.stderr.read()
+    assert err.count(b"\n") == 1 and b"\x1b" not in err, err
+    assert b"tried for" in err and b"outcome unknown" in err, err
+    assert ROGUE.search(err.decode()), err
+    said = json.loads(report.read_text())
+    assert said["outcome"] == "failed" and said["code"] is None
+    assert said["error"]["step"] == "linger", said
+    # Each link after the first kept at least twice as long a distance; the
+    # least that it may be, so that a slow machine says the same.
+    gaps = [int(ms) for ms in re.findall(r"linked again after (\d+) ms",
+                                         host.log())]
+    assert len(gaps) >= 3, host.log()
+    for i, gap in enumerate(gaps[1:7]):
+        assert gap >= min(100 << i, 5000), gaps
+    assert len(ROGUE.findall(host.log())) >= len(gaps)
+    wait_for("no transport left", lambda: host.children() == [])
+    wait_for("the job's end", lambda: not find(mark), 60)
 
 
 def test_no_login_shell_is_used_where_it_is_listed(new_host,  # noqa: F811

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 """How a link starts: where the agent is found, and what is said if not."""
+import hashlib
 import json
 import os
+import pathlib
+import re
 import subprocess
 
 import pytest
 from spine import (BUILD, LIMIT, QEMU, ROOT, Docker, agents,  # noqa: F401
-                   get_target, host, image, new_host, once, shared_host,
-                   target, wait_for)
+                   get_target, host, image, make_openshell, new_host, once,
+                   shared_host, target, wait_for)
 
 
 def doctor(host, target):  # noqa: F811
@@ -64,6 +67,53 @@ def test_images(new_host, name, user, source):  # noqa: F811
     assert box.injected() == []
 
 
+def check_injected(host, where):  # noqa: F811
+    """What the image has does not do: it is said, and ours is put there."""
+    assert host.exec(where, "echo", "hi").out == b"hi\n"
+    told = doctor(host, where)["link"]
+    assert told["agent_source"] == "injected"
+    assert "0009-0009" in told["image_agent"]
+    assert "0009-0009" in host.log()
+    return told
+
+
+@pytest.mark.skipif(QEMU, reason="under qemu there is only local")
+@pytest.mark.parametrize("what", ["baked", "agent9"])
+def test_images_of_openshell(new_host, what):  # noqa: F811
+    base, tag = image("inspect"), "sandmux-test-inspect-baked:1"
+    if what == "baked":
+        image("inspect-baked")
+    else:
+        tag = f"sandmux-spine-agent9-openshell-{os.getpid()}:1"
+        subprocess.run(["sh", str(ROOT / "images/bake.sh"), base, tag,
+                        str(other_agent())], check=True, timeout=LIMIT)
+    try:
+        box, host = make_openshell(tag), new_host()  # noqa: F811
+        try:
+            before = sorted(box.injected())
+            if what == "agent9":
+                told = check_injected(host, box)
+                assert told["agent"].startswith("/")
+                assert os.path.basename(told["agent"]).startswith(".sandmux-")
+            else:
+                assert host.exec(box, "id", "-u").out == b"1000\n"
+                told = doctor(host, box)
+                assert told["link"]["agent_source"] == "image"
+                assert told["link"]["agent"] == "/usr/bin/sandmux-agent"
+                assert told["link"]["image_agent"] == ""
+                assert told["probe"]["path"] == told["link"]["agent"]
+                # Who may not read it cannot hash it: 0711.
+                assert told["probe"]["hash"] == ""
+            wait_for("no file", lambda: sorted(box.injected()) == before)
+        finally:
+            host.close()
+            box.delete()
+    finally:
+        if what == "agent9":
+            subprocess.run(["docker", "rmi", "-f", tag], capture_output=True,
+                           check=False)
+
+
 @pytest.mark.skipif(QEMU, reason="under qemu there is only local")
 def test_a_baked_agent_of_another_version(new_host):  # noqa: F811
     base, tag = image("busybox"), "sandmux-spine-agent9:1"
@@ -75,12 +125,7 @@ def test_a_baked_agent_of_another_version(new_host):  # noqa: F811
     subprocess.run(["docker", "run", "-d", "--network", "none", "--name",
                     box, tag], check=True, capture_output=True)
     try:
-        host, where = new_host(), f"docker:{box}"  # noqa: F811
-        assert host.exec(where, "echo", "hi").out == b"hi\n"
-        told = doctor(host, where)["link"]
-        assert told["agent_source"] == "injected"
-        assert "0009-0009" in told["image_agent"]
-        assert "0009-0009" in host.log()
+        check_injected(new_host(), f"docker:{box}")
     finally:
         subprocess.run(["docker", "rm", "-f", box], capture_output=True,
                        check=False)
@@ -131,6 +176,55 @@ def test_doctor(host, target):  # noqa: F811
         assert "/tmp" in probe["writable_executable"]
     text = host.run("doctor", str(target))
     assert text.status == 0 and b"can run" in text.out
+
+
+LANDLOCK = ("import ctypes; print(max(0, ctypes.CDLL(None, use_errno=True)"
+            ".syscall(444, None, 0, 1)))")      # its version; x86, arm64
+
+
+def capabilities(mask):
+    """The names of a mask's bits, as the kernel's header has them."""
+    names = {int(bit): name for name, bit in re.findall(
+        r"^#define CAP_(\w+)\s+(\d+)$", pathlib.Path(
+            "/usr/include/linux/capability.h").read_text(), re.M)}
+    return [names.get(bit, str(bit)) for bit in range(64) if mask >> bit & 1]
+
+
+@pytest.mark.skipif(QEMU, reason="qemu's own process is what the kernel sees")
+def test_the_probe_is_what_the_kernel_says(host, target):  # noqa: F811
+    told = doctor(host, target)
+    probe, core = told["probe"], agents(host.session(target))[1]
+    status = dict(line.split(":\t", 1) for line in pathlib.Path(
+        f"/proc/{core}/status").read_text().splitlines() if ":\t" in line)
+    assert probe["capabilities"] == capabilities(int(status["CapEff"], 16))
+    assert probe["bounding"] == capabilities(int(status["CapBnd"], 16))
+    assert probe["no_new_privs"] is (status["NoNewPrivs"] == "1")
+    assert probe["seccomp"] == int(status["Seccomp"])
+    assert probe["uid"] == int(status["Uid"].split()[1])
+    assert probe["gid"] == int(status["Gid"].split()[1])
+    assert probe["pid"] == int(status["NSpid"].split()[-1])
+    # The kinds differ in it, so that a constant would not do.
+    assert (probe["bounding"] == []) is (target.kind == "openshell")
+    # What was sent there is what runs there.
+    digest = hashlib.blake2b((BUILD / "agent/sandmux-agent").read_bytes(),
+                             digest_size=32).hexdigest()
+    assert probe["hash"] == digest
+    assert probe["terminal"] is told["link"]["pty"]
+    assert os.uname().machine == probe["arch"]
+    # A job asks the kernel the same question under the same rules.
+    done = host.exec(target, "python3", "-c", LANDLOCK)
+    if done.status != 127:
+        assert done.status == 0, done
+        assert probe["landlock"] == int(done.out), (probe, done)
+    text = host.run("doctor", str(target)).out.decode()
+    for name, value in (
+            ("landlock", probe["landlock"]),
+            ("seccomp", "filter" if probe["seccomp"] else "none"),
+            ("no_new_privs", "yes" if probe["no_new_privs"] else "no"),
+            ("terminal", "yes" if probe["terminal"] else "no"),
+            ("capabilities", " ".join(probe["capabilities"]) or "none"),
+            ("bounding", " ".join(probe["bounding"]) or "none")):
+        assert re.search(rf"^{name} +{value} *$", text, re.M), (name, text)
 
 
 # ---- targets that are not there -----------------------------------------

@@ -245,6 +245,23 @@ def test_wrong_bodies_are_answered(controller, bystander):
     c.close()
 
 
+@pytest.mark.parametrize("argv, more, text", [
+    (["x\0y"], {}, "argument 0 contains a NUL byte"),
+    (["true", "", "c", "\0"], {}, "argument 3 contains a NUL byte"),
+    (["true"], {"env": ["A=1", "B=a\0b"]},
+     "environment entry 1 contains a NUL byte")])
+def test_a_nul_is_refused_with_its_index(controller, bystander, argv, more,
+                                         text):
+    c = Client(controller)
+    c.request(1, EXEC, exec_body(argv, **more))
+    result = c.result(1)
+    assert (result["outcome"], result["step"]) == (4, 1), result
+    assert text.encode() in result["text"], result
+    c.request(2, EXEC, exec_body(["true"]))
+    assert c.result(2)["outcome"] == 0
+    c.close()
+
+
 def test_frames_for_ended_requests_are_dropped(controller, bystander):
     c = Client(controller)
     c.request(1, EXEC, exec_body(["true"]))

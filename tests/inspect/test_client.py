@@ -137,6 +137,18 @@ async def test_arguments_that_cannot_be_sent(local):
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("options, what", [
+    ({"command": ["a\0b"]}, "argument 0 has a NUL"),
+    ({"command": ["true", "", "c", "\0"]}, "argument 3 has a NUL"),
+    ({"unset": ["GOOD", "\0"]}, "unset name 1 has a NUL"),
+    ({"env": {"GOOD": "x", "BAD": "a\0b"}}, "the variable BAD has a NUL"),
+    ({"user": "\0"}, "a user has a NUL"), ({"cwd": "/\0"}, "a path has a NUL"),
+])
+async def test_a_nul_is_refused_with_its_place(local, options, what):
+    with pytest.raises(ValueError, match=what):
+        await local.exec(**{"command": ["true"], **options})
+
+
 async def test_a_command_line_of_a_mebibyte(local):
     done = await local.exec(["printf", "%s", *["x" * 65536] * 15])
     assert done.stdout == b"x" * 65536 * 15

@@ -97,9 +97,12 @@ def exec_body(command: Sequence[Text], stdin: bool, options: Options) -> bytes:
         nice=options.get("nice", 0),
         user=plain_bytes(options.get("user") or "", "a user"),
         cwd=path_bytes(options.get("cwd") or ""),
-        argv=[plain_bytes(word, "the command") for word in command],
+        argv=[plain_bytes(w, f"argument {i}") for i, w in enumerate(command)],
         env=environment(options.get("env") or {}),
-        unset=[plain_bytes(n, "a variable's name") for n in options.get("unset", ())],
+        unset=[
+            plain_bytes(name, f"unset name {i}")
+            for i, name in enumerate(options.get("unset", ()))
+        ],
         limits=_limits(options.get("limits", {})),
     )
 
