@@ -7,9 +7,8 @@
  * come.  A job: job.c (the core's side), init.c (its own process), child.c
  * (exec), tree.c (its descendants), user.c (who it is), terminal.c (one that
  * was handed over), joblog.c (output that is kept), joblist.c (what is told
- * of all).  worker.c starts the
- * processes that serve files (file.c, put.c, file_tree.c, fs.c), facts
- * (probe.c) and lists.
+ * of all).  worker.c starts the processes that serve files (file.c, put.c,
+ * file_tree.c, fs.c), facts (probe.c) and lists.
  */
 #ifndef AGENT_H
 #define AGENT_H
@@ -19,10 +18,13 @@
 
 #include "link.h"
 
-#define AGENT_VERSION "0.1.0"
+#ifndef SANDMUX_VERSION
+#error "the Makefile's VERSION is the only one"
+#endif
+#define AGENT_VERSION SANDMUX_VERSION
 #define AGENT_NULL_FDS 3		/* 0 to 2 point at /dev/null */
 #define AGENT_TIDY_MS 1000u		/* for a worker's half file to go */
-#define AGENT_PIPE 262144		/* a file's pipe, if the kernel lets us */
+#define AGENT_PIPE 262144		/* a file's pipe, if we may */
 
 /* argv of `start` or `attach`, and what the stub learned of its own file. */
 struct agent_start {

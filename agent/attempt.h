@@ -18,7 +18,7 @@
 
 #define ATTEMPTS_PENDING 4u		/* neither committed nor handed over */
 #define ATTEMPT_LEAST_MS 1000u		/* then one makes room for the next */
-#define ATTEMPTS_KEPT 8u		/* terminals that no job has taken yet */
+#define ATTEMPTS_KEPT 8u		/* terminals that no job has yet */
 #define ATTEMPT_MS 10000u		/* for either */
 
 /* The session's socket as *un; the length for bind() and connect(). */

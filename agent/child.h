@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * child.h - a job's own process, from its request to exec.
+ *
+ * Called by init.c: child_spec() when the request has come, child_exec() in
+ * the leader that it forks.  What every process of the agent's resets or
+ * closes is here too, for core.c, stub.c and worker.c.
  */
 #ifndef CHILD_H
 #define CHILD_H
@@ -27,7 +31,7 @@ struct child_spec {
 	uint32_t umask;
 	int32_t nice;
 	struct wire_list limits;
-	void *block;			/* holds all of it, as long as the init lives */
+	void *block;			/* holds it while the init lives */
 };
 
 /*

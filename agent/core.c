@@ -28,12 +28,13 @@
 #include "worker.h"
 
 #define REAP_MAX 1024			/* children in one turn */
+#define STRANGERS_MAX 4096		/* descriptors closed at the start */
 
 struct core {
 	int stub;			/* the link's: -1 once it is over */
 	int chld[2];			/* SIGCHLD's self-pipe */
 	uint64_t deadline;		/* of the first, or the next, link */
-	uint64_t turn;			/* without a link: the last one's time */
+	uint64_t turn;			/* without a link: the last one's */
 	uint32_t committed;		/* see link_config */
 	struct link_config base;	/* of all links */
 	struct seal_secret *secret;
@@ -301,7 +302,7 @@ static const struct session_events events = {
 	.resize = on_resize, .cancel = on_cancel
 };
 
-/* ---- the first link --------------------------------------------------------- */
+/* ---- the first link --------------------------------------------------- */
 
 /* The stub's words and descriptors; -1 if no link can come of it. */
 static int
@@ -386,7 +387,7 @@ close_strangers(int keep)
 {
 	long i, max = sysconf(_SC_OPEN_MAX);
 
-	max = max < 0 || max > 4096 ? 4096 : max;
+	max = max < 0 || max > STRANGERS_MAX ? STRANGERS_MAX : max;
 	for (i = AGENT_NULL_FDS; i < max; i++) {
 		if (i != keep) {
 			close((int)i);

@@ -50,7 +50,7 @@ joblog_new(uint32_t keep)
 	struct joblog *log;
 
 	keep = keep == 0 ? JOBLOG_KEEP : keep;
-	keep = keep > JOBLOG_KEEP_MAX ? JOBLOG_KEEP_MAX : keep;
+	keep = keep > WIRE_KEEP_MAX ? WIRE_KEEP_MAX : keep;
 	if (total + 2 * (size_t)keep > JOBLOG_TOTAL) {
 		errno = EBUSY;
 		return NULL;

@@ -11,7 +11,6 @@
 #include "job.h"
 
 #define JOBLOG_KEEP 262144u		/* bytes of each stream, by default */
-#define JOBLOG_KEEP_MAX 16777216u
 #define JOBLOG_TOTAL 67108864u		/* of all rings */
 
 /* NULL with errno: ENOMEM, or EBUSY past JOBLOG_TOTAL. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* main.c - the agent's command line: start, attach, wait, and three helpers of injection. */
+/*
+ * main.c - the agent's command line: `start` and `attach` for a link, `wait`
+ * as a container's main process, and what injection needs.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

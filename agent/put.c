@@ -24,6 +24,7 @@
 #include "worker.h"
 
 #define TEMP_EXTRA 256			/* behind a directory */
+#define ZEROS 4096			/* of a hole, in one write */
 
 struct order {
 	struct file_who who;
@@ -350,7 +351,7 @@ write_at(int fd, const char *buf, size_t len, uint64_t at)
 static int
 fill(struct place *p, uint64_t to)
 {
-	static char zeros[4096];
+	static char zeros[ZEROS];
 	size_t n;
 
 	for (; p->length < to; p->length += n) {

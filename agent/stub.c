@@ -60,7 +60,7 @@ take_foreground(int fd)
 static void
 settle(void)
 {
-	/* The terminal may hang up under us; the core decides what that means. */
+	/* The terminal may hang up; the core decides what that means. */
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGTTOU, SIG_IGN);
 	signal(SIGTTIN, SIG_IGN);

@@ -13,7 +13,6 @@
 #include "link_private.h"
 
 #define OUT_FULL 65536u			/* seal no more than this at once */
-#define TURN_WRITES 8u			/* then others get the loop */
 #define RESUME_MS 10000u		/* agent: READY to RESUME */
 
 _Static_assert(LINK_OUT >= OUT_FULL + LINK_RECORD + LINK_RECORD_MAX,
@@ -238,8 +237,10 @@ seal_control(struct link *link)
 		msg.type = WIRE_RESUME;
 		msg.u.resume.next = session_expected(link->session);
 		if (link->role == SEAL_HOST) {
-			msg.u.resume.ping_ms = (uint32_t)(link->ping / CLOCK_MS);
-			msg.u.resume.dead_ms = (uint32_t)(link->dead / CLOCK_MS);
+			msg.u.resume.ping_ms =
+			    (uint32_t)(link->ping / CLOCK_MS);
+			msg.u.resume.dead_ms =
+			    (uint32_t)(link->dead / CLOCK_MS);
 			msg.u.resume.linger_ms = link->linger_ms;
 		}
 		link_seal_message(link, &msg);
@@ -284,7 +285,8 @@ fill(struct link *link)
 {
 	const struct session_frame *f;
 
-	if (link_replaced(link) || (link->state != LINK_UP && !link->resume_due)) {
+	if (link_replaced(link) ||
+	    (link->state != LINK_UP && !link->resume_due)) {
 		return false;
 	}
 	seal_control(link);
@@ -333,7 +335,7 @@ link_flush(struct link *link)
 	unsigned i;
 
 	link->more = false;
-	for (i = 0; i < TURN_WRITES; i++) {
+	for (i = 0; i < POLLSET_WRITES; i++) {
 		if (link->out_dead || link_drain(link) != 0) {
 			return;
 		}

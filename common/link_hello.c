@@ -285,7 +285,7 @@ ready_opened(struct link *link)
 	link->state = LINK_RESUME_WAIT;
 	link->resume_due = true;
 	link->heard = link->turn;
-	/* Nothing was said before link 1, so the first frames may go at once. */
+	/* Nothing was said before link 1: the first frames may go. */
 	if (link->terms.number == 1 &&
 	    link_attach(link, 0, &error) == -1) {
 		link_fail(link, error.step, error.number, error.text);

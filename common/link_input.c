@@ -11,8 +11,7 @@
 
 #define RECORD_MIN (SEAL_OVERHEAD + WIRE_NUMBER + 1)
 #define PING_LEAST 100u			/* what an agent accepts, in ms */
-#define TURN_READS 4u
-#define TURN_READS_TERMINAL 16u		/* each at most 4 KiB */
+#define READS_TERMINAL 16u		/* each at most 4 KiB */
 #define ACK_STEP 65536u			/* bytes: an ACK at once */
 #define ACK_STEP_BRISK 16384u		/* the same while someone waits */
 
@@ -305,7 +304,7 @@ link_receive(struct link *link)
 	ssize_t n;
 	unsigned i;
 
-	for (i = 0; i < (link->terminal ? TURN_READS_TERMINAL : TURN_READS) &&
+	for (i = 0; i < (link->terminal ? READS_TERMINAL : POLLSET_READS) &&
 	    link->state < LINK_TERMINAL; i++) {
 		room = LINK_IN - link->in_end;
 		n = read(link->in, link->in_buf + link->in_end, room);

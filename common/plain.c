@@ -14,8 +14,6 @@
 #define PLAIN_HELD 1048576u		/* unwritten, of all carriers */
 #define PLAIN_MANY 32u			/* carriers that may keep their pages */
 #define PLAIN_PAGE 4096u
-#define TURN_WRITES 8u
-#define TURN_READS 4u
 
 struct plain {
 	struct plain_config config;
@@ -143,7 +141,8 @@ drain(struct plain *plain)
 		plain->out_start += (size_t)n;
 		plain->budget->unwritten -= (size_t)n;
 	}
-	if (plain->budget->carriers > PLAIN_MANY && plain->out_end > PLAIN_PAGE) {
+	if (plain->budget->carriers > PLAIN_MANY &&
+	    plain->out_end > PLAIN_PAGE) {
 		release(plain->out, 0, PLAIN_OUT);
 	}
 	plain->out_start = plain->out_end = 0;
@@ -176,13 +175,13 @@ plain_flush(struct plain *plain)
 	unsigned i;
 
 	plain->more = false;
-	for (i = 0; i < TURN_WRITES && !plain->dead && plain->broken == 0;
+	for (i = 0; i < POLLSET_WRITES && !plain->dead && plain->broken == 0;
 	    i++) {
 		if (drain(plain) != 0 || !fill(plain)) {
 			return;
 		}
 	}
-	plain->more = i == TURN_WRITES;
+	plain->more = i == POLLSET_WRITES;
 }
 
 static void
@@ -253,7 +252,7 @@ receive(struct plain *plain)
 	ssize_t n;
 	unsigned i;
 
-	for (i = 0; i < TURN_READS && !plain->dead; i++) {
+	for (i = 0; i < POLLSET_READS && !plain->dead; i++) {
 		room = PLAIN_IN - plain->in_end;
 		n = read(plain->config.fd, plain->in + plain->in_end, room);
 		if (n < 0 && (errno == EINTR || (errno == EAGAIN &&

@@ -13,6 +13,9 @@
 #include <stdint.h>
 
 #define POLLSET_NONE ((size_t)-1)	/* a slot that is never ready */
+/* Of one carrier in one turn; then others get the loop. */
+#define POLLSET_READS 4u
+#define POLLSET_WRITES 8u
 
 struct pollset {
 	struct pollfd *fds;		/* owned */

@@ -49,8 +49,8 @@ struct session_budget {
 	size_t granted;			/* bytes beyond each flow's minimum */
 	unsigned requests;		/* open in all its sessions */
 	unsigned limit;			/* of requests */
-	struct list bodies;		/* requests whose body wants more credit */
-	uint64_t body_since;		/* clock.h: the first one's last bytes */
+	struct list bodies;		/* requests: the body wants credit */
+	uint64_t body_since;		/* the first one's last bytes */
 	size_t unwritten;		/* in output buffers of plain.c */
 	unsigned carriers;		/* of plain.c */
 };
@@ -97,7 +97,7 @@ struct session_in {
 /* A flow from us. */
 struct session_out {
 	struct session_request *req;
-	struct list link;		/* in the session's small or bulk ring */
+	struct list link;		/* in the small or the bulk ring */
 	uint64_t sent, limit, burst;
 	uint64_t burst_at;		/* clock.h, of the last frame */
 	unsigned queued;		/* pushed frames not sent yet */

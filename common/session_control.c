@@ -83,7 +83,8 @@ due_eof(struct session_request *req, struct wire *msg)
 		struct session_out *out = &req->out[i];
 
 		if (out->ending && !out->ready && !out->ended &&
-		    !out->unwanted && out->queued == 0 && !session_out_is_body(out) &&
+		    !out->unwanted && out->queued == 0 &&
+		    !session_out_is_body(out) &&
 		    req->state == SESSION_RUNNING) {
 			out->ended = true;
 			msg->type = WIRE_EOF;

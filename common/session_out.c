@@ -74,7 +74,8 @@ session_out_limit(struct session_request *req, unsigned index, uint64_t limit)
 	struct session_out *out = &req->out[index];
 	struct session *s = req->session;
 
-	if (limit == WIRE_UNWANTED && !out->unwanted && !session_out_is_body(out)) {
+	if (limit == WIRE_UNWANTED && !out->unwanted &&
+	    !session_out_is_body(out)) {
 		out->unwanted = true;
 		out->ready = false;
 		place(out);

@@ -222,7 +222,8 @@ session_next(struct session *s)
 		f = session_data_frame(s);
 	}
 	if (f == NULL) {
-		f = session_control_frame(s);		/* a pull may have met the end */
+		/* A pull may have met the end. */
+		f = session_control_frame(s);
 	}
 	if (f == NULL) {
 		return NULL;

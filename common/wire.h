@@ -29,6 +29,7 @@
 #define WIRE_DATA_HEADER 14		/* type, request, channel, offset */
 #define WIRE_DATA_MAX (WIRE_FRAME_MAX - WIRE_DATA_HEADER)
 #define WIRE_TEXT_MAX 1024		/* an error's or log line's text */
+#define WIRE_KEEP_MAX 16777216u		/* kept of a detached job's stream */
 #define WIRE_INFO_MAX 16384		/* what a RESULT carries beside it */
 #define WIRE_PATH_MAX 4096		/* a path or a directory */
 #define WIRE_ITEMS_MAX 32768		/* items in one list */
@@ -151,10 +152,10 @@ enum wire_step {
 	WIRE_STEP_START = 13,		/* no link could be started */
 	WIRE_STEP_TARGET = 14,		/* unknown target */
 	WIRE_STEP_PROTOCOL = 15,	/* the peer broke the protocol */
-	WIRE_STEP_UNTRUSTED = 16,	/* a new agent, and the caller is strict */
+	WIRE_STEP_UNTRUSTED = 16,	/* a new agent, a strict caller */
 	WIRE_STEP_SHUTDOWN = 17,	/* stopped by `sandmux stop` */
-	WIRE_STEP_WAIT = 18,		/* the child's end could not be learned */
-	WIRE_STEP_USER = 19,		/* no such user or group, or unreadable */
+	WIRE_STEP_WAIT = 18,		/* the child's end is not known */
+	WIRE_STEP_USER = 19,		/* no such user, or unreadable */
 	WIRE_STEP_SWITCH = 20,		/* user unsupported: no privilege */
 	WIRE_STEP_LIMIT = 21,		/* a limit, nice or umask */
 	WIRE_STEP_PTY = 22,		/* a terminal */
@@ -191,7 +192,7 @@ struct wire_ready {
 	struct wire_bytes pad;		/* zeros */
 };
 
-#define WIRE_PARK_EVER UINT32_MAX	/* CLOSE.park_s: until the sandbox ends */
+#define WIRE_PARK_EVER UINT32_MAX	/* CLOSE.park_s: the sandbox's life */
 
 /* READY.unlinked: what became of an injected agent's file. */
 enum wire_unlinked {
@@ -223,7 +224,7 @@ struct wire_pong {
 
 struct wire_close {
 	uint8_t session;		/* 1: the session ends, 0: the link */
-	uint32_t park_s;		/* with 0: the core's wait for another */
+	uint32_t park_s;		/* with 0: the wait for another */
 };
 
 struct wire_terminal {
@@ -351,7 +352,7 @@ enum wire_exec_flags {
 	WIRE_EXEC_STDIN = 1,		/* IN follows; else /dev/null */
 	WIRE_EXEC_CLEAR_ENV = 2,
 	WIRE_EXEC_TTY = 4,		/* stdio is a terminal of the job's */
-	WIRE_EXEC_DETACH = 8,		/* RESULT once it runs; output is kept */
+	WIRE_EXEC_DETACH = 8,		/* RESULT once it runs; it is kept */
 	WIRE_EXEC_KILL_BACKGROUND = 16,	/* its end is its descendants' too */
 	WIRE_EXEC_UMASK = 32,		/* umask counts; else as the target's */
 	WIRE_EXEC_SHELL = 64		/* no argv: the user's own shell */
@@ -380,7 +381,7 @@ struct wire_exec {
 enum wire_put_flags {
 	WIRE_PUT_PARENTS = 1,		/* make missing directories */
 	WIRE_PUT_APPEND = 2,		/* add to the end of what is there */
-	WIRE_PUT_RESUME = 4,		/* keep a partial file and go on with it;
+	WIRE_PUT_RESUME = 4,		/* keep a partial file, go on with it;
 					 * OUT begins with f(PARTIAL) */
 	WIRE_PUT_HASH = 8,		/* IN ends with the file's hash, which
 					 * is compared; FILE_INFO has it */
@@ -549,7 +550,7 @@ enum wire_file_info_flags {
 struct wire_file_info {
 	uint32_t flags;
 	uint64_t size;			/* GET: the offset where it ended */
-	uint32_t mode;			/* with the file's type, as Linux has it */
+	uint32_t mode;			/* with the type, as Linux has it */
 	uint32_t uid, gid;
 	uint64_t mtime;			/* ns since 1970, two's complement */
 	uint64_t blocks;		/* of 512 bytes */

@@ -15,6 +15,8 @@
 
 #include "list.h"
 
+#define CHILD_TICK_MS 20u	/* between two looks whether one has ended */
+
 struct child {
 	struct list link;	/* all that are not reaped */
 	pid_t pid;		/* -1: none */

@@ -21,7 +21,7 @@ static const char down_usage[] =
 "  --json   print what was removed and what was not as one JSON object\n"
 "Ends everything that runs there and removes the sandboxes.  One that is not\n"
 "there is fine.\n"
-"Exit status: 0, 1 failed, 2 usage.\n";
+"Exit status: 0, 1 failed, 2 usage, 128+N after signal N.\n";
 
 static const char cleanup_usage[] =
 "usage: sandmux cleanup [--json]\n"
@@ -30,7 +30,7 @@ static const char cleanup_usage[] =
 "not, also what a killed `up` has left; one that another process makes or\n"
 "removes at this moment stays, and counts as left.  Then every partial file\n"
 "that `sandmux cp --resume` has left, here and in targets.\n"
-"Exit status: 0, 1 something is left, 2 usage.\n";
+"Exit status: 0, 1 something is left, 2 usage, 128+N after signal N.\n";
 
 #define AT_ONCE 8u
 

@@ -14,8 +14,6 @@
 #include "pollset.h"
 #include "system.h"
 
-#define TICK_MS 20u
-
 struct worker {
 	struct child child;
 	int fd;				/* its answer comes here; -1: over */
@@ -119,7 +117,7 @@ end_all(struct worker *workers, unsigned count)
 			    !workers[i].child.exited;
 		}
 		if (left) {
-			usleep(TICK_MS * 1000);
+			usleep(CHILD_TICK_MS * 1000);
 		}
 	}
 	for (i = 0; i < count; i++) {

@@ -11,7 +11,6 @@
 #include "tty.h"
 
 #define JOBSPEC_NICE_MAX 40
-#define JOBSPEC_LOG_MAX 16777216u	/* agents keep no more */
 #define JOBSPEC_TERM "xterm"		/* as docker has it */
 
 void
@@ -110,7 +109,7 @@ log_size(struct jobspec *spec, const char *value, struct error *error)
 	    error) < 0) {
 		return -1;
 	}
-	if (bytes == 0 || bytes > JOBSPEC_LOG_MAX) {
+	if (bytes == 0 || bytes > WIRE_KEEP_MAX) {
 		return wrong(error, "--log-size: from 1 byte to 16M");
 	}
 	spec->msg.keep = (uint32_t)bytes;

@@ -14,8 +14,6 @@
 #include "clock.h"
 #include "system.h"
 
-#define TICK_MS 20	/* between two looks whether it has ended */
-
 struct pipes {
 	int in[2], out[2], err[2];
 };
@@ -117,7 +115,7 @@ talk(struct runcmd *run, struct pipes *p, struct child *child)
 		fds[0] = (struct pollfd){ p->in[1], POLLOUT, 0 };
 		fds[1] = (struct pollfd){ p->out[0], POLLIN, 0 };
 		fds[2] = (struct pollfd){ p->err[0], POLLIN, 0 };
-		poll(fds, 3, p->out[0] < 0 && p->err[0] < 0 ? 1 : TICK_MS);
+		poll(fds, 3, p->out[0] < 0 && p->err[0] < 0 ? 1 : (int)CHILD_TICK_MS);
 		feed(run, &p->in[1], &fed);
 		take(&p->out[0], run->out, RUNCMD_OUT, &run->out_len);
 		take(&p->err[0], run->err, RUNCMD_ERR, &run->err_len);

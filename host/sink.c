@@ -18,6 +18,7 @@
 #endif
 
 #define SINK_TRIES 100
+#define MOVED_AT_ONCE 65536
 
 int
 sink_base(const char *path, char *out)
@@ -468,7 +469,7 @@ move_all(struct sink *sink, int fd)
 	struct sink to = { .fd = fd, .stream = append,
 	    .file = { .fd = fd, .way = STDFD_DIRECT } };
 	static struct filecopy copy;
-	static char buf[65536];
+	static char buf[MOVED_AT_ONCE];
 	ssize_t n, done, part;
 
 	filecopy_scan(&copy, sink->fd, 0, append);

@@ -19,6 +19,7 @@
 #endif
 
 #define HEAP_BLOCK 65536
+#define CLOSE_MAX 65536		/* where close_range() is missing */
 
 int
 system_peer(int fd, uid_t *uid, pid_t *pid)
@@ -109,7 +110,7 @@ void
 system_close_from(int first)
 {
 	struct rlimit limit;
-	int fd, last = 65536;
+	int fd, last = CLOSE_MAX;
 
 #ifdef SYS_close_range
 	if (syscall(SYS_close_range, (unsigned)first, ~0u, 0u) == 0) {

@@ -3,8 +3,8 @@
 #ifndef VERSION_H
 #define VERSION_H
 
-#ifndef SANDMUX_VERSION		/* the Makefile passes it */
-#define SANDMUX_VERSION "0.1.0"
+#ifndef SANDMUX_VERSION
+#error "the Makefile's VERSION is the only one"
 #endif
 
 #endif

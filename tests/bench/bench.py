@@ -5,7 +5,8 @@
 Each figure is held against its floor in the same run, the two measured in
 turn, round after round; only the ratios of the rounds count, and their
 median is what is printed.  A table goes to stdout, all of it as JSON to
-B/bench.json.  Exits 1 if a figure misses its mark and STRICT=1 is set.
+B/bench.json.  What could not be measured misses its mark.  Exits 1 if a
+figure does and STRICT=1 is set.
 
 Environment: B build directory; BASE a commit to build and measure beside
 this one; BENCH_ONLY a list of local,docker,openshell; BENCH_MIB the size of
@@ -305,6 +306,22 @@ class Table:
               flush=True)
 
 
+    def add_memory(self, what, kib, mark):
+        """Of processes that are surely there: 0 is no figure."""
+        if kib > 0:
+            self.add(what, kib, "KiB", mark, False)
+        else:
+            self.miss(what, "nothing was found to look at")
+
+    def miss(self, what, why):
+        """A figure that could not be had."""
+        self.missed += 1
+        self.rows.append(dict(what=what, value=None, unit="", mark=None,
+                              at="", good=False, detail=dict(why=why)))
+        print(f"{what:<58} {'none':>9} {'':<4} {'':<9} MISSED {why}",
+              flush=True)
+
+
 def median(values):
     return statistics.median(values) if values else float("nan")
 
@@ -362,8 +379,8 @@ def per_job(table, place, ours):
         job.terminate()
     for job in jobs:
         job.wait()
-    table.add(f"{place.name}: agent's PSS for each running job",
-              (after - before) / len(jobs), "KiB", 250, False)
+    table.add_memory(f"{place.name}: agent's PSS for each running job",
+                     (after - before) / len(jobs), 250)
 
 
 def docker_rows(table, place, ours, held):
@@ -378,17 +395,26 @@ def docker_rows(table, place, ours, held):
         one.append(float(theirs) / float(mine))
     table.add("docker exec true / sandmux exec true, whole processes",
               median(one), "x", 15)
-    for _ in range(3):
+
+    def at_once(*argv):
         start = time.perf_counter()
         children = [subprocess.Popen(
-            [place.docker, "exec", place.box, "true"],
-            stdin=subprocess.DEVNULL) for _ in range(100)]
+            [str(a) for a in argv], env=ours.env, stdin=subprocess.DEVNULL)
+            for _ in range(100)]
         if any([child.wait() for child in children]):
-            raise RuntimeError("docker exec failed among 100")
-        theirs = time.perf_counter() - start
+            raise RuntimeError(f"{argv} failed among 100")
+        return time.perf_counter() - start
+
+    whole = []
+    for _ in range(3):
+        theirs = at_once(place.docker, "exec", place.box, "true")
         many.append(theirs * 1000 / held("once", 100))
+        whole.append(theirs / at_once(ours.program, "exec", place.target,
+                                      "--", "true"))
     table.add("100 docker exec at once / 100 through held connections",
               median(many), "x", 20)
+    table.add("100 docker exec at once / 100 sandmux exec, whole processes",
+              median(whole), "x", 20)
 
 
 def beside(table, place, ours, work):
@@ -396,22 +422,30 @@ def beside(table, place, ours, work):
     held = ours.loop(place.target, "/bin/true")
     source, far = work / "source", place.directory / "copy"
     ours("cp", source, f"{place.target}:{far}")
+    what = f"{place.name}: exec true beside two copies / alone"
     idle, busy = [], []
-    for _ in range(COPIES):
-        idle.append(held("run", COMMANDS))
+    # A round counts if both copies outlast the commands.
+    for _ in range(4 * COPIES):
+        if len(busy) == COPIES:
+            break
+        alone = held("run", COMMANDS)
         moving = [subprocess.Popen(
             [str(ours.program), "cp", *map(str, pair)], env=ours.env)
             for pair in ((source, f"{place.target}:{far}2"),
                          (f"{place.target}:{far}", work / "back"))]
         time.sleep(0.2)
-        busy.append(held("run", max(COMMANDS // 2, 10)))
-        if any(child.poll() is not None for child in moving):
-            note(f"{place.name}: a copy ended before the commands did")
+        took = held("run", max(COMMANDS // 2, 10))
+        if all(child.poll() is None for child in moving):
+            idle.append(alone)
+            busy.append(took)
         if any([child.wait() for child in moving]):
             raise RuntimeError("a copy failed")
     held.close()
-    table.add(f"{place.name}: exec true beside two copies / alone",
-              median([b / i for b, i in zip(busy, idle)]), "x",
+    if len(busy) < COPIES:
+        table.miss(what, f"in {len(busy)} of {4 * COPIES} rounds both copies "
+                   "outlasted the commands")
+        return
+    table.add(what, median([b / i for b, i in zip(busy, idle)]), "x",
               5 if place.pty else 3, False,
               dict(busy_us=median(busy), idle_us=median(idle)))
 
@@ -474,6 +508,7 @@ class Watch:
     def __init__(self, ours, seconds=0.5):
         self.ours, self.seconds = ours, seconds
         self.agent = self.controller = self.client = 0
+        self.most = 0       # of the agent's processes at a time
 
     def run(self, *argv, **options):
         pid = self.ours.controller()
@@ -489,17 +524,26 @@ class Watch:
                                            parents().items()
                                            if above == child.pid]:
                     self.client = max(self.client, memory(each, "Rss"))
-                self.agent = max(self.agent, total(agents(pid), "Pss"))
+                found = agents(pid)
+                self.most = max(self.most, len(found))
+                self.agent = max(self.agent, total(found, "Pss"))
                 self.controller = max(self.controller, memory(pid, "Rss"))
         if child.returncode != 0:
             raise RuntimeError(f"{argv}: status {child.returncode}")
         return time.perf_counter() - start
 
+    def agents(self, table, what, mark):
+        """Of stub, core and a worker at the least."""
+        if self.most < 3:
+            table.miss(what, f"{self.most} processes at most were seen")
+        else:
+            table.add_memory(what, self.agent, mark)
+
     def rows(self, table, what):
-        for who, value in (("agent and worker, PSS", self.agent),
-                           ("controller, RSS", self.controller),
+        self.agents(table, f"{what}: agent and worker, PSS", 16384)
+        for who, value in (("controller, RSS", self.controller),
                            ("client or its helper, RSS", self.client)):
-            table.add(f"{what}: {who}", value, "KiB", 16384, False)
+            table.add_memory(f"{what}: {who}", value, 16384)
 
 
 def copies(table, place, ours, base, work, watch):
@@ -557,9 +601,29 @@ def copies(table, place, ours, base, work, watch):
                       median([a / b for a, b in zip(
                           results[f"cp {way}"], results[f"base {way}"])]),
                       "x")
-    watch.run("cp", source, f"{place.target}:{copy}")
-    watch.run("cp", f"{place.target}:{copy}", back)
+    # A copy that ends before it is looked at shows nothing.
+    for _ in range(5):
+        watch.run("cp", source, f"{place.target}:{copy}")
+        watch.run("cp", f"{place.target}:{copy}", back)
+        if watch.most >= 3:
+            break
     back.unlink()
+
+
+def standin_rows(table, place):
+    """The stand-in's relay against what the real one was measured at."""
+    sys.path.insert(0, str(ROOT / "tests/tools/openshell"))
+    import figures
+    relay = figures.Bench(shutil.which("openshell", path=place.env["PATH"]),
+                          str(BUILD / "tests/openshell/probe"),
+                          "sandmux-bench-openshell:1")
+    try:
+        for what, real, here in figures.rows(relay):
+            table.add(f"openshell stand-in: {what}, away from the real one",
+                      abs(here / real - 1), "x", 0.2, False,
+                      dict(here=here, real=real))
+    finally:
+        relay.delete()
 
 
 def make_tree(top, files, size):
@@ -732,16 +796,22 @@ def one_place(table, place, ours, base, work):
     ours("exec", place.target, "--", "/bin/true")
     time.sleep(1)
     found = agents(ours.controller())
-    table.add(f"{place.name}: agent idle, PSS of {len(found)} processes",
-              total(found, "Pss"), "KiB", 1024, False)
-    table.add(f"{place.name}: controller idle, RSS",
-              memory(ours.controller(), "Rss"), "KiB", 6144, False)
+    # The stub and the core, that is, and the next job's init.
+    what = f"{place.name}: agent idle, PSS of {len(found)} processes"
+    if len(found) < 2:
+        table.miss(what, "stub and core are not both there")
+    else:
+        table.add_memory(what, total(found, "Pss"), 1024)
+    table.add_memory(f"{place.name}: controller idle, RSS",
+                     memory(ours.controller(), "Rss"), 6144)
     beside(table, place, ours, work)
     copies(table, place, ours, base, work, watch)
-    table.add(f"{place.name}: agent and workers during a copy, PSS",
-              watch.agent, "KiB", 8192, False)
-    table.add(f"{place.name}: controller during a copy, RSS",
-              watch.controller, "KiB", 16384, False)
+    watch.agents(table, f"{place.name}: agent and workers during a copy, PSS",
+                 8192)
+    table.add_memory(f"{place.name}: controller during a copy, RSS",
+                     watch.controller, 16384)
+    if place.pty and not place.real:
+        standin_rows(table, place)
 
 
 def main():

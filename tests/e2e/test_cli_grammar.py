@@ -339,7 +339,7 @@ def test_commands_of_later_versions(sandmux, name):
     one_line(done, name, "not in this version")
 
 
-COMMANDS = ["exec", "shell", "cp", "ps", "kill", "wait", "logs", "attach",
+COMMANDS = ["exec", "shell", "cp", "fs", "ps", "kill", "wait", "logs", "attach",
             "up", "down", "ls", "cleanup", "smoke", "status", "doctor",
             "stop", "serve", "version"]
 # Those whose file has another's name.
@@ -358,7 +358,7 @@ def test_command_help(sandmux, name):
 
 @pytest.mark.parametrize("name", [c for c in COMMANDS if c not in AS_A_JOB])
 def test_usage_is_2(sandmux, name):
-    done = sandmux(name, "--nonsense")
+    done = sandmux(name, *(["ls"] if name == "fs" else []), "--nonsense")
     assert done.returncode == 2
     one_line(done, name, "--nonsense")
 
@@ -434,7 +434,40 @@ def test_page_is_well_formed():
     assert done.returncode == 0, done.stdout.decode()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+def test_page_has_what_fs_can_do(sandmux):
+    """Each of its operations with that one's options."""
+    text = sandmux("fs", "--help").stdout.decode()
+    told = {op: set(re.findall(r"\[(--?[\w-]+)", rest)) for op, rest in
+            re.findall(r"^  ([a-z]+) (.*TARGET:PATH)", text, re.M)}
+    part = re.search(r"^\.Ss fs\n(.*?)(?=^\.Ss )", page(), re.S | re.M)
+    on_page = {op: {"-" + o for o in re.findall(r"Fl (\S+)", rest)}
+               for op, rest in re.findall(r"^\.It Cm ([a-z]+) (.*)$",
+                                          part.group(1), re.M)}
+    assert len(told) == 9 and told == on_page
+    # What it takes it tells, by the long name or the short one.
+    told = set(re.findall(r"(?<![\w-])--?[\w-]+", text))
+    table = re.findall(r'\{ (?:\'(\w)\'|\w+), "([\w-]+)", OPTIONS_',
+                       (ROOT / "host/cmd_fs.c").read_text())
+    assert len(table) > 4
+    assert [pair for pair in table if pair[1] != "help" and not
+            told & {f"--{pair[1]}", f"-{pair[0] or '-'}"}] == []
+
+
+def test_all_say_the_same_of_signals(sandmux):
+    """Which commands that are no job's a signal ends with 128+N: README, the
+    page and each command's own help."""
+    helps = {c for c in COMMANDS if c not in AS_A_JOB and
+             b"128+N" in sandmux(c, "--help").stdout}
+    status = page().split(".Sh EXIT STATUS")[1].split(".Sh EXAMPLES")[0]
+    others = status.split("Of the other commands:")[1]
+    assert "128+N" in others
+    on_page = set(re.findall(r"^\.Cm (\w+)", others, re.M))
+    readme = (ROOT / "README.md").read_text()
+    [named] = re.findall(r"128\+N if a signal ended (.*?)\.", readme)
+    assert helps == on_page == set(re.findall(r"`(\w+)`", named))
+
+
+@pytest.mark.parametrize("name", [c for c in COMMANDS if c != "fs"])
 def test_help_has_the_options_of_the_table(sandmux, name):
     source = (pathlib.Path(ROOT) / 
               f"host/cmd_{FILES.get(name, name)}.c").read_text()

@@ -53,11 +53,36 @@ def test_every_entry_exists():
 
 
 def test_every_file_is_in_the_map():
-    wanted, files = entries(), tracked()
-    # agent/ and host/ as a whole are no answer to "where does it go".
-    wanted = [e for e in wanted if e not in ("common/", "host/")]
+    files = tracked()
+    # A directory of C, or all of its files, is no answer to "where does it
+    # go": the map has to name each, so that a new one needs its line.
+    wanted = [e for e in entries() if not re.fullmatch(
+        r"(agent|common|host)/(\*\.(\w|\[\w+\]))?", e)]
     assert [f for f in files
             if not any(matches(e, f) for e in wanted)] == []
+
+
+def test_a_new_file_is_missed():
+    """The map has no entry that takes whatever comes."""
+    new = [f"{d}/{n}.{e}" for d in ("agent", "common", "host")
+           for n in ("new", "other") for e in "ch"]
+    assert [(e, f) for e in entries() for f in new
+            if matches(e, f) and not e.endswith("/")] == []
+
+
+def test_each_goal_is_in_the_list():
+    """Every goal of the Makefile's that a person would call."""
+    make = (ROOT / "Makefile").read_text()
+    goals = {g for line in re.findall(r"^\.PHONY: (.*)$", make, re.M)
+             for g in line.split() if "$" not in g}
+    assert len(goals) > 15
+    text = (ROOT / "README.md").read_text()
+    named = {w for line in re.findall(r"^    make( [a-z0-9 -]*?)(?:  |$)",
+                                      text, re.M) for w in line.split()}
+    named |= set(re.findall(r"`make ([a-z0-9-]+)`", text))
+    # Steps of others; `make` alone is the first two.
+    steps = {"all", "agent", "host", "test-programs", "inspect-venv"}
+    assert goals - steps - named == set()
 
 
 def test_commands_named_exist():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Every C file begins alike: its licence, then its name and what it owns."""
+"""What every C file has in common: it begins with its licence, its name and
+what it owns; its lines are at most 80 columns; the version stands once."""
 import pathlib
 import re
 
@@ -38,3 +39,27 @@ def test_a_wrong_beginning_is_seen(wrong):
 def test_files_say_what_they_own():
     assert [f for f in FILES if not begins(
         (ROOT / f).read_text(), pathlib.PurePath(f).name)] == []
+
+
+def too_wide(text):
+    return [line for line in text.expandtabs(8).splitlines()
+            if len(line) > 80]
+
+
+def test_lines_fit():
+    assert too_wide("\t" * 9 + "12345678\n" + "\t" * 9 + "123456789") == [
+        " " * 72 + "123456789"]
+    wide = {f: too_wide((ROOT / f).read_text()) for f in FILES
+            if f.startswith(("agent/", "common/"))}
+    assert {f: lines for f, lines in wide.items() if lines} == {}
+
+
+def test_the_version_stands_once():
+    """In the Makefile, which hands it to every file; the Python package,
+    which is built alone, says the same."""
+    version = re.search(r"^VERSION := (\S+)$",
+                        (ROOT / "Makefile").read_text(), re.M).group(1)
+    package = (ROOT / "host/inspect/src/sandmux/_version.py").read_text()
+    assert re.findall(r'^VERSION = "(.*)"$', package, re.M) == [version]
+    assert [f for f in FILES if not f.startswith("tests/") and
+            f'"{version}"' in (ROOT / f).read_text()] == []

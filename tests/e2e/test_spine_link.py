@@ -14,21 +14,6 @@ from spine import (KINDS, LIMIT, MIB, QEMU, agents, count,  # noqa: F401
 BOUND = 16 * 1024               # KiB, of the controller and of the agent
 
 
-def write_random(path, size):
-    digest = hashlib.sha256()
-    with open(path, "wb") as f:
-        for _ in range(size // MIB):
-            block = os.urandom(MIB)
-            digest.update(block)
-            f.write(block)
-    return digest.hexdigest()
-
-
-def sha(path):
-    with open(path, "rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
-
-
 def one_command(host, target, i):  # noqa: F811
     """A command with its own input, output, error output and status."""
     data = hashlib.shake_256(b"%d" % i).digest(1000 + 977 * i % 50_000)
@@ -41,9 +26,11 @@ def one_command(host, target, i):  # noqa: F811
 def check_memory(host, session, what):  # noqa: F811
     if QEMU:
         return
-    for pid in host.controllers():
+    controllers, core = host.controllers(), agents(session)[:2]
+    assert len(controllers) == 1 and len(core) == 2, "nothing to look at"
+    for pid in controllers:
         assert hwm(pid) < BOUND, f"controller, {what}"
-    for pid in agents(session)[:2]:
+    for pid in core:
         assert hwm(pid) < BOUND, f"agent, {what}"
 
 
@@ -55,33 +42,84 @@ def check_alive(host, target):  # noqa: F811
 
 # ---- many at once -------------------------------------------------------
 
-def test_commands_beside_a_file_each_way(new_host, target,  # noqa: F811
-                                         tmp_path):
+TAIL = 64 * MIB         # of a file down; half of it cannot be on its way
+
+
+class Mover(threading.Thread):
+    """One end of a copy, a pipe: `size` bytes as fast as they go, then drop
+    by drop until finish()."""
+
+    def __init__(self, pipe, size):
+        super().__init__(daemon=True)
+        self.pipe, self.size, self.enough = pipe, size, threading.Event()
+        self.digest, self.moved = hashlib.sha256(), 0
+        self.start()
+
+    def drop(self):
+        """False once the test has had its rounds."""
+        return not self.enough.wait(0 if self.moved < self.size else 0.02)
+
+    def count(self, data):
+        self.digest.update(data)
+        self.moved += len(data)
+
+    def finish(self):
+        self.enough.set()
+        self.join(LIMIT)
+        assert not self.is_alive()
+
+
+class Feed(Mover):
+    def run(self):
+        block = os.urandom(MIB // 4)
+        try:
+            while self.drop():
+                self.pipe.write(block)
+                self.count(block)
+                block = block[1:] + block[:1]
+            self.pipe.close()
+        except OSError:
+            pass        # the copy's own status says it
+
+
+class Drain(Mover):
+    def run(self):
+        while self.drop():
+            if self.moved < self.size + TAIL // 2:
+                self.count(self.pipe.read1(MIB))
+        while data := self.pipe.read1(MIB):
+            self.count(data)
+
+
+def test_commands_beside_a_file_each_way(new_host, target):  # noqa: F811
+    """The files end only when whole rounds of 50 commands have."""
     host = new_host()  # noqa: F811
-    size = count(48, 1024) * MIB
-    want = write_random(tmp_path / "up", size)
-    there = target.path("large")
-    source = target.path("source")
-    target.sh(f"head -c {size} /dev/urandom >{source}")
+    size = count(24, 1024) * MIB
+    there, source = target.path("large"), target.path("source")
+    target.sh(f"head -c {size + TAIL} /dev/urandom >{source}")
     try:
         one_command(host, target, 1)
         pid = host.link(target)["pid"]
-        copies = [host.popen("cp", str(tmp_path / "up"),
-                             f"{target}:{there}"),
-                  host.popen("cp", f"{target}:{source}",
-                             str(tmp_path / "down"))]
+        copies = [host.popen("cp", "-", f"{target}:{there}",
+                             stdin=subprocess.PIPE),
+                  host.popen("cp", f"{target}:{source}", "-")]
+        moving = [Feed(copies[0].stdin, size), Drain(copies[1].stdout, size)]
         rounds = 0
-        while rounds == 0 or any(c.poll() is None for c in copies):
+        while rounds == 0 or any(m.moved < size for m in moving):
             together(50, lambda i: one_command(host, target, i))
+            assert [c.poll() for c in copies] == [None, None]
             assert host.children() == [pid]
             rounds += 1
-        for c in copies:
-            assert c.wait() == 0, c.stderr.read()
-        assert target.sh(f"sha256sum {there}").split()[0].decode() == want
-        assert target.sh(f"sha256sum {source}").split()[0].decode() == sha(
-            tmp_path / "down")
-        assert host.link(target)["pid"] == pid
         check_memory(host, host.session(target), "two copies")
+        for m in moving:
+            m.finish()
+        for c in copies:
+            assert c.wait(LIMIT) == 0, c.stderr.read()
+        assert moving[1].moved == size + TAIL
+        for m, path in zip(moving, (there, source)):
+            assert target.sh(f"sha256sum <{path}").split()[0].decode() == \
+                m.digest.hexdigest()
+        assert host.link(target)["pid"] == pid
     finally:
         target.sh(f"rm -f {there} {source}")
 

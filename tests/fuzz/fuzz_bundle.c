@@ -3,10 +3,12 @@
  * fuzz_bundle.c - a tree's stream from a hostile sender, into a real place.
  *
  * The input's first byte says what is there before and how messages are made:
- * raw bytes, or entries of short names that meet each other.  Whatever comes,
+ * raw bytes, or entries of short names that meet each other; its highest bit,
+ * that the next bytes choose another place, flags and a limit.  Whatever comes,
  * nothing beside the place changes and nothing stays under a temporary name.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,6 +29,14 @@ static const char *const words[] = {
 	"a/b/c", "../../out", "b/a", "a/", "//", "canary", "out", "\n\x1b[2J"
 };
 #define WORDS (sizeof(words) / sizeof(words[0]))
+
+/* Places that are there, are not, cannot be; all of them below `place`. */
+static const char *const places[] = {
+	"place", "place/new", "place/new/", "place/p/q/new", "place//",
+	"place/file", "place/file/", "place/file/x", "place/link",
+	"place/nowhere", "", "place/a/z/new"
+};
+#define PLACES (sizeof(places) / sizeof(places[0]))
 
 static const char *
 word(struct input *in)
@@ -69,11 +79,13 @@ tell_all(int fd, struct input *in)
 	unsigned i;
 
 	for (i = 0; i < MESSAGES_MAX && !input_done(in); i++) {
-		uint8_t op = input_u8(in) % 8;
+		uint8_t op = input_u8(in);
+		bool hole = (op & 0x80) != 0;
 
+		op %= 8;
 		memset(&msg, 0, sizeof(msg));
-		msg.type = op < 5 ? WIRE_ENTRY : op == 5 ? WIRE_CHUNK :
-		    op == 6 ? WIRE_ENTRY_END : WIRE_SKIPPED;
+		msg.type = op < 5 ? WIRE_ENTRY : op == 5 ? hole ? WIRE_HOLE :
+		    WIRE_CHUNK : op == 6 ? WIRE_ENTRY_END : WIRE_SKIPPED;
 		switch (msg.type) {
 		case WIRE_ENTRY:
 			msg.u.entry.kind = op;
@@ -90,6 +102,10 @@ tell_all(int fd, struct input *in)
 			msg.u.chunk.bytes = wire_string("some bytes");
 			info.bytes += msg.u.chunk.bytes.len;
 			break;
+		case WIRE_HOLE:
+			msg.u.hole.bytes = input_u16(in);
+			info.bytes += msg.u.hole.bytes;
+			break;
 		case WIRE_SKIPPED:
 			msg.u.skipped.error = input_u8(in);
 			msg.u.skipped.path = wire_string(word(in));
@@ -103,6 +119,52 @@ tell_all(int fd, struct input *in)
 	msg.type = WIRE_TREE_INFO;
 	msg.u.tree_info = info;
 	tell(fd, &msg);
+}
+
+static void
+skipped(void *ctx, const char *path, int error)
+{
+	unsigned *count = ctx;
+
+	CHECK(strlen(path) <= WIRE_PATH_MAX && error >= 0 && error <= 65535);
+	(*count)++;
+}
+
+static int
+settle(void *ctx, const struct wire_tree_info *info, uint64_t bytes,
+    struct error *error)
+{
+	unsigned *count = ctx;
+
+	CHECK(bytes > 0 && info->skipped >= *count);
+	/* Something that is about the input, and not too often. */
+	if (info->entries % 4 == 3) {
+		error_set(error, WIRE_STEP_WRITE, EIO, "not wanted");
+		return -1;
+	}
+	return 0;
+}
+
+/* Where else, and how. */
+static void
+choose(struct bundle_sink *sink, struct input *in, unsigned *count)
+{
+	uint8_t more = input_u8(in);
+
+	sink->path = places[input_u8(in) % PLACES];
+	sink->name = more & 1 ? word(in) : "";
+	sink->flags = (more & 2 ? WIRE_TREE_PARENTS : 0) |
+	    (more & 4 ? WIRE_TREE_OWNER : 0) |
+	    (more & 32 ? WIRE_TREE_SETID : 0);
+	sink->max_entries = more & 8 ? 3 : 1000;
+	if (more & 16) {
+		sink->skipped = skipped;
+		sink->settle = settle;
+		sink->ctx = count;
+	}
+	write_file("place/file", "old");
+	CHECK(symlink("file", "place/link") == 0);
+	CHECK(symlink("never", "place/nowhere") == 0);
 }
 
 /* Names in a directory, besides those two. */
@@ -153,6 +215,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct wire_tree_info info;
 	struct error error;
 	int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	unsigned count = 0;
 	struct stat st;
 
 	CHECK(before != -1 && mkdtemp(top) != NULL && chdir(top) == 0);
@@ -165,6 +228,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		CHECK(symlink("../../out", "place/a/b") == 0);
 		CHECK(symlink("../out/canary", "place/b") == 0);
 		write_file("place/a/c", "old");
+	}
+	if (how & 0x80) {
+		choose(&sink, &in, &count);
 	}
 	sink.in = memfd_create("stream", MFD_CLOEXEC);
 	CHECK(sink.in != -1);

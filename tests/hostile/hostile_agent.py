@@ -152,13 +152,6 @@ def falls_silent(a, request):
     sleep()
 
 
-def stops_reading(a, request):
-    """It talks, so it lives; but it reads nothing, so it is dead."""
-    while True:
-        a.raw(b"")
-        time.sleep(0.1)
-
-
 def garbage(a, request):
     a.raw(os.urandom(100000))
     sleep()
@@ -383,7 +376,7 @@ def closes_link(a, request):
 
 
 AFTER = [exits_in_the_middle, dies_in_the_middle, says_it_is_exited,
-         falls_silent, stops_reading, garbage, text, length_zero,
+         falls_silent, garbage, text, length_zero,
          length_huge, length_over, truncated, truncated_and_silent, flipped,
          replayed, dropped, reordered, final_tag, unknown_type,
          unknown_session_type, skipped_number, numbered_for_ever, opens,
@@ -487,7 +480,18 @@ def talks_only(a):
             time.sleep(0.05)
 
 
-WITHIN = [never_answers, talks_only, floods_log, floods_control,
+def stops_reading(a):
+    """It talks, so it lives; it takes all of a request's input, it says, and
+    then reads nothing more."""
+    request, _ = a.opened(60)
+    for channel in (0, 1):
+        a.frame(credit_frame(request, channel, 1 << 40))
+    for i in range(1000000):
+        a.frame(struct.pack(">BQ", PING, i))
+        time.sleep(0.05)
+
+
+WITHIN = [never_answers, talks_only, stops_reading, floods_log, floods_control,
           answers_with_escapes, answers_nonsense,
           answers_as_controller, drips, forgets_requests,
           waits_for_body]

@@ -209,6 +209,47 @@ def test_never_answers(controller, mode):
     controller.check()
 
 
+def test_stops_reading(controller):
+    """Credit for everything, and then it reads none of it: the pipe to it is
+    full, the client waits, nothing grows; when its process ends the request
+    does, and the next command has a new link."""
+    controller.mode("stops_reading")
+    run = controller.begin("cat", stdin=subprocess.PIPE)
+    os.set_blocking(run.stdin.fileno(), False)
+    taken, block = 0, b"x" * 65536
+
+    def pushed():
+        nonlocal taken
+        try:
+            while taken < 32 * MIB:
+                taken += os.write(run.stdin.fileno(), block)
+        except BlockingIOError:
+            pass
+        return taken
+    # More than the pipe into the client: it has gone further.
+    assert wait_for(lambda: pushed() > MIB // 4, 60), taken
+    until = time.monotonic() + 2 * DEAD / 1000
+    while time.monotonic() < until:
+        assert pushed() < 16 * MIB, "somebody keeps what nobody reads"
+        other = controller.run("echo", "ok", target="local")
+        assert other[:2] == (0, b"ok\n")
+    assert run.poll() is None, "it talked: the link was alive"
+    controller.check()
+    agent = [p for p in children(controller.process.pid) if b"stops_reading"
+             in pathlib.Path(f"/proc/{p}/cmdline").read_bytes()]
+    assert len(agent) == 1
+    os.kill(agent[0], signal.SIGKILL)
+    # communicate() would wait for room in its stdin.
+    assert run.wait(30) == 125
+    run.stdin.close()
+    run.stdin = None
+    status, _, err, report = controller.end(run)
+    assert report["error"]["step"] == "link", report
+    assert b"link lost, outcome unknown" in err, err
+    controller.honest()
+    controller.check()
+
+
 def test_body_without_credit(controller):
     """Large commands wait for an agent that takes none: bounded, typed."""
     controller.mode("waits_for_body")

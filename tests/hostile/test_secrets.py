@@ -9,6 +9,7 @@ memory.
 import ctypes
 import os
 import pathlib
+import struct
 import time
 
 import pytest
@@ -57,6 +58,17 @@ def stream_key(stream):
     return ctypes.string_at(stream.state, 32)
 
 
+def holds(pid, path):
+    """Whether a process has a file open whose path begins so."""
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            if os.readlink(fd).startswith(str(path)):
+                return True
+        except OSError:
+            pass        # closed meanwhile
+    return False
+
+
 def wipes():
     """Whether this kernel has MADV_WIPEONFORK at all."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -79,17 +91,33 @@ def test_agent(start, tmp_path):  # noqa: F811
     host.request(1, sealed.EXEC, sealed.exec_body(
         ["sh", "-c", "sleep 300 & echo up; sleep 300", agent.marker]))
     assert host.wanted(sealed.DATA)[14:] == b"up\n"
-    # A file worker that waits for the rest of its bytes.
+    # File workers: one waits for the rest of its bytes, one for credit.
     host.request(2, sealed.PUT, b"\x41" + bytes([0, 0, 0, 0, 0, 0, 1, 0xa4]) + bytes(16) +
                  sealed.f(b"") + sealed.f(os.fsencode(tmp_path / "file")) +
                  sealed.f(b""))
     start = b"\x64" + bytes(20) + sealed.f(b"")
     host.frame(sealed.data_frame(2, 1, 0, sealed.f(start) + b"some"))
+    source = tmp_path / "source"
+    source.write_bytes(bytes(4 << 20))
+    host.request(3, sealed.GET, struct.pack(">BIQQQ", sealed.GET, 0, 0,
+                                            sealed.TO_END, 0) +
+                 sealed.f(b"") + sealed.f(os.fsencode(source)) +
+                 sealed.f(b""), out=8192)
     core = agent.core()
-    jobs = wait_for(lambda: [p for p in children(core) if alive(p)]
-                    if len(children(core)) >= 4 else [])
-    assert len(jobs) >= 4, "a job with two children and a worker"
-    assert wait_for(lambda: list(tmp_path.iterdir())), "no worker at work"
+
+    def there():
+        """Everything below the core, once all that is to be searched is
+        there: two workers by what they hold, a job by what it runs."""
+        pids = [p for p in children(core) if alive(p)]
+        words = [pathlib.Path(f"/proc/{p}/cmdline").read_bytes()
+                 for p in pids]
+        return pids if (
+            any(holds(p, tmp_path / ".part-") for p in pids) and
+            any(holds(p, source) for p in pids) and
+            words.count(b"sleep\x00300\x00") == 2 and
+            any(b"sh\x00-c\x00sleep 300" in w for w in words)) else []
+    jobs = wait_for(there, 60)      # a bound, no measure
+    assert jobs, "a job with two children and two workers are not all there"
 
     secrets = {"S": host.keys.secret, "K_HA": stream_key(host.sealer),
                "K_AH": stream_key(host.opener)}

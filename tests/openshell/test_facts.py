@@ -3,6 +3,11 @@
 
 The stand-in must pass all of them, and the real one too: whoever changes
 the stand-in holds it against the real thing by OPENSHELL=/path.
+
+Left out: the way in by ssh (`sandbox ssh-config`, `ssh-proxy`) and what goes
+by it (`upload`, `download`), since nothing here uses it and the stand-in has
+none.  Speeds and what is queued at full speed are figures, `make bench` has
+them: here is only what holds on a busy machine too.
 """
 import os
 import pty
@@ -474,4 +479,5 @@ def test_memory_of_a_running_cli(box):
     with open(f"/proc/{ch.proc.pid}/statm") as f:
         pages = int(f.read().split()[1])
     ch.close()
-    assert pages * os.sysconf("SC_PAGE_SIZE") < 40 << 20
+    # The fact is 14 MiB; a process that has ended has none.
+    assert 0 < pages * os.sysconf("SC_PAGE_SIZE") < 20 << 20

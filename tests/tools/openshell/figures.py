@@ -123,28 +123,30 @@ class Bench:
         return (busy() - before) / (time.monotonic() - start)
 
 
+def rows(b):
+    """(what, the real one's figure, what b has) of each that is compared."""
+    low, median = b.round_trip_ms()
+    yield "exec true, ms", 25.4, b.exec_ms()
+    yield "round trip of 64 bytes, least, ms", 0.54, low
+    yield "round trip of 64 bytes, median, ms", 0.74, median
+    yield "up, MB/s", 78, b.up()
+    yield "down, MB/s", 80, b.down()
+    yield "each way at once, MB/s", 28, b.both()
+    yield "queued upwards at full speed, MiB", 10, b.queued()
+
+
 def main():
     if len(sys.argv) < 3:
         raise SystemExit(__doc__)
     image = sys.argv[3] if len(sys.argv) > 3 else "osbox:1"
     b = Bench(sys.argv[1], sys.argv[2], image)
     try:
-        low, median = b.round_trip_ms()
-        rows = [
-            ("create, s", 0.6, b.create_s),
-            ("exec true, ms", 25.4, b.exec_ms()),
-            ("round trip of 64 bytes, least, ms", 0.54, low),
-            ("round trip of 64 bytes, median, ms", 0.74, median),
-            ("up, MB/s", 78, b.up()),
-            ("down, MB/s", 80, b.down()),
-            ("each way at once, MB/s", 28, b.both()),
-            ("queued upwards at full speed, MiB", 10, b.queued()),
-            ("CPUs busy while down (no figure)", 0, b.cpu()),
-        ]
+        found = [("create, s", 0.6, b.create_s), *rows(b),
+                 ("CPUs busy while down (no figure)", 0, b.cpu())]
     finally:
         b.delete()
     print(f"{'what':38} {'real':>7} {'here':>7} {'ratio':>6}")
-    for what, real, here in rows:
+    for what, real, here in found:
         ratio = f"{here / real:6.2f}" if real else ""
         print(f"{what:38} {real:7.2f} {here:7.2f} {ratio}")
 
