@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* cp_partial.c - the records of copies that can be resumed. */
 #include "cp_partial.h"
 
 #include <dirent.h>
