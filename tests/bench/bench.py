@@ -18,6 +18,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -815,6 +816,8 @@ def one_place(table, place, ours, base, work):
 
 
 def main():
+    # Whoever ends it early finds nothing left either.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
     # The big files are in memory where there is enough of it.
     shm = pathlib.Path("/dev/shm")
     free = shutil.disk_usage(shm).free if shm.is_dir() else 0

@@ -57,6 +57,8 @@ def test_demo_without_docker(tmp_path):
     assert docker.startswith("no server answers, left out"), out
 
 
+@pytest.mark.skipif(bool(os.environ.get("SANDMUX_SANITIZE")),
+                    reason="an agent with sanitizers is not static")
 def test_demo_with_docker(tmp_path):
     docker = docker_program()
     pid, out = demo(tmp_path)
