@@ -5,6 +5,7 @@ The agent is hostile_agent.py, reached through a docker program of our own
 that stands first on PATH.  After each lie the next command, with an honest
 agent, works over a new link.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -362,8 +363,10 @@ def test_secret_is_the_controllers_alone(controller):
     def others():
         pids = [p for p in children(controller.process.pid)
                 if p not in agent]
-        words = [pathlib.Path(f"/proc/{p}/cmdline").read_bytes()
-                 for p in pids]
+        words = []
+        for p in pids:
+            with contextlib.suppress(OSError):      # it has ended meanwhile
+                words.append(pathlib.Path(f"/proc/{p}/cmdline").read_bytes())
         forks = [w for w in words if b"serve" in w]
         jobs = [w for w in words if w.startswith(b"sleep\x00300")]
         return pids if forks and len(jobs) == 2 else []
