@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -377,14 +378,30 @@ tree_mark(struct tree *tree, pid_t root)
 
 /* ---- milder signals --------------------------------------------------- */
 
-/* TERM asks for an end, which one that is stopped could not give. */
-static void
-send_signal(pid_t pid, int number)
+/*
+ * To the very process that was listed, although it may be reaped and its
+ * number another's at any moment: a descriptor holds whichever has it now,
+ * the start time tells whether that is the same.  Where there are none
+ * (before Linux 5.3, or a filter forbids them) a small window is left.
+ * 0, or -1: it was not sent.
+ */
+static int
+signal_listed(const struct tree_process *p, int number)
 {
-	kill(pid, number);
-	if (number == SIGTERM) {
-		kill(pid, SIGCONT);
+	struct tree_process now = { .pid = p->pid };
+	int fd = (int)syscall(SYS_pidfd_open, p->pid, 0), rc = -1;
+
+	if (fd == -1 && errno == ESRCH) {
+		return -1;
 	}
+	if (read_stat(&now) == 0 && now.started == p->started) {
+		rc = fd == -1 ? kill(p->pid, number) :
+		    (int)syscall(SYS_pidfd_send_signal, fd, number, NULL, 0);
+	}
+	if (fd != -1) {
+		close(fd);
+	}
+	return rc;
 }
 
 static void
@@ -394,14 +411,16 @@ signal_group(pid_t pid, void *ctx)
 
 	/* A group is within one session, and that began below us. */
 	if (group > 1 && group != getpgrp()) {
-		send_signal(-group, *(int *)ctx);
+		kill(-group, *(int *)ctx);
+		if (*(int *)ctx == SIGTERM) {
+			kill(-group, SIGCONT);
+		}
 	}
 }
 
 void
 tree_signal(int number)
 {
-	struct tree_process now;
 	struct tree tree;
 	size_t i;
 
@@ -412,10 +431,10 @@ tree_signal(int number)
 	}
 	tree_mark(&tree, getpid());
 	for (i = 0; i < tree.count; i++) {
-		now.pid = tree.all[i].pid;
-		if (tree.all[i].inside && read_stat(&now) == 0 &&
-		    now.started == tree.all[i].started) {
-			send_signal(now.pid, number);
+		/* TERM asks for an end, which one that is stopped cannot give. */
+		if (tree.all[i].inside && signal_listed(&tree.all[i],
+		    number) == 0 && number == SIGTERM) {
+			signal_listed(&tree.all[i], SIGCONT);
 		}
 	}
 	tree_free(&tree);
@@ -428,7 +447,6 @@ static unsigned
 stop_all(pid_t root, bool (*skip)(const struct tree_process *p),
     uint64_t until)
 {
-	struct tree_process now;
 	struct tree tree;
 	unsigned count = 0;
 	size_t i;
@@ -438,11 +456,9 @@ stop_all(pid_t root, bool (*skip)(const struct tree_process *p),
 	}
 	mark(&tree, root, skip);
 	for (i = 0; i < tree.count; i++) {
-		now.pid = tree.all[i].pid;
 		if (tree.all[i].inside && strchr("TtZX",
-		    tree.all[i].state) == NULL && read_stat(&now) == 0 &&
-		    now.started == tree.all[i].started &&
-		    kill(now.pid, SIGSTOP) == 0) {
+		    tree.all[i].state) == NULL &&
+		    signal_listed(&tree.all[i], SIGSTOP) == 0) {
 			count++;
 		}
 	}
@@ -455,7 +471,8 @@ tree_freeze(pid_t root, bool (*skip)(const struct tree_process *p))
 {
 	uint64_t until = clock_now() + TREE_FREEZE_MS * (uint64_t)CLOCK_MS;
 
-	while (stop_all(root, skip, until) > FREEZE_FEW && clock_now() < until) {
+	while (stop_all(root, skip, until) > FREEZE_FEW &&
+	    clock_now() < until) {
 		continue;
 	}
 }
