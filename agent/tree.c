@@ -431,7 +431,7 @@ tree_signal(int number)
 	}
 	tree_mark(&tree, getpid());
 	for (i = 0; i < tree.count; i++) {
-		/* TERM asks for an end, which one that is stopped cannot give. */
+		/* One that is stopped could not end when TERM asks. */
 		if (tree.all[i].inside && signal_listed(&tree.all[i],
 		    number) == 0 && number == SIGTERM) {
 			signal_listed(&tree.all[i], SIGCONT);
