@@ -45,6 +45,13 @@ job_next(const struct job *job)
 	    struct job, link);
 }
 
+bool
+job_counts(const struct job *job)
+{
+	return job->pipes.req != NULL || job->log != NULL ||
+	    !(job->gone || job->reaped);
+}
+
 struct job *
 job_find(uint32_t id)
 {
@@ -53,7 +60,7 @@ job_find(uint32_t id)
 	while ((job = job_next(job)) != NULL && job->id != id) {
 		continue;
 	}
-	return job;
+	return job != NULL && job_counts(job) ? job : NULL;
 }
 
 static struct job *

@@ -71,6 +71,11 @@ void job_exec(struct session_request *req, const struct wire_exec *exec,
 void job_kill(struct session_request *req, const struct wire_kill *kill);
 void job_list(struct session_request *req);	/* joblist.c */
 
+/*
+ * False of one that is answered, not kept and gone: only its init is not yet
+ * reaped.  To whoever asks there is no such job any more.
+ */
+bool job_counts(const struct job *job);
 /* The job of that number in this session; NULL if there is none. */
 struct job *job_find(uint32_t id);
 /* The next in order of their starts; NULL first, and at the end. */

@@ -81,6 +81,9 @@ list_child(const struct worker_child *c, void *arg)
 		tree.count = 0;		/* hidden: then without these figures */
 	}
 	while ((job = job_next(job)) != NULL) {
+		if (!job_counts(job)) {
+			continue;
+		}
 		len = encode_job(job, &tree, buf + 4, sizeof(buf) - 4);
 		memcpy(buf, (uint8_t[4]){ 0, 0, (uint8_t)(len >> 8),
 		    (uint8_t)len }, 4);

@@ -204,6 +204,8 @@ take_back(struct up *u, unsigned count)
 	unsigned i;
 
 	crew_run(count, CREW_MAX, false, 0, remove_one, u, answers);
+	/* Also a record's half that a killed worker was about to write. */
+	record_sweep(&u->life.store);
 	for (i = 0; i < count; i++) {
 		if (answers[i].rc < 0) {
 			say(u->config.sandboxes[i], &answers[i].error);

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # run.sh: every test; `make check` calls it.  Programs run several at a time,
-# and so do the files of a pytest suite (most tests wait); the tests of a file
-# run one by one.
+# and so do the files of a pytest suite (most tests wait), two suites at once;
+# the tests of a file run one by one.
 #
 # The last line is "N passed, N failed", and ", N skipped" where there were
 # any; the exit status is 0 only if none failed and some passed.
 # B: the build directory.  PYTHON: the one with pytest; tests/inspect has its
 # own in B/inspect/venv.  SANDMUX_LONG=1: the full counts.
 # SUITES: only these directories of pytest suites.  JOBS: how many at a time;
-# two for each processor.
+# 1 more than there are processors.
 set -u
 cd "$(dirname "$0")/.." || exit
 B=${B:-build}
@@ -29,7 +29,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 passed=0 failed=0 skipped=0
 long=${SANDMUX_LONG:+10}
-JOBS=${JOBS:-$((2 * $(nproc 2>/dev/null || echo 1)))}
+JOBS=${JOBS:-$((1 + $(nproc 2>/dev/null || echo 1)))}
 
 # count WORD FILE: the sum of cmocka's "[  WORD  ] N test(s)" lines
 count() {
@@ -83,21 +83,21 @@ programs() {
 	done <"$work/programs"
 }
 
-# suite DIRECTORY: the pytest files in it
+# suite DIRECTORY: the pytest files in it; its log and counts in $work/NAME.*
 suite() {
-	echo "== $1"
-	rm -f "$work/junit.xml"
+	of=$work/$(basename "$1")
 	with=$PYTHON
 	[ "$1" != tests/inspect ] || with=$B/inspect/venv/bin/python
 	timeout -k 10 "$((2400 * ${long:-1}))" "$with" -m pytest -q -rsx \
 		-p no:cacheprovider -o "junit_family=xunit2" \
 		-n "$JOBS" --dist loadfile \
 		-o "timeout=$((180 * ${long:-1}))" \
-		--junitxml="$work/junit.xml" "$1" </dev/null
+		--junitxml="$of.xml" "$1" </dev/null >"$of.log" 2>&1
 	status=$?
 	# 5: no test there at all
-	[ $status = 5 ] && return
-	set -- "$1" $("$PYTHON" - "$work/junit.xml" <<'END'
+	[ $status = 5 ] && echo 0 0 0 >"$of.counts" && return
+	# shellcheck disable=SC2046
+	set -- $("$PYTHON" - "$of.xml" <<'END'
 import sys
 import xml.etree.ElementTree as tree
 
@@ -112,16 +112,31 @@ total, bad, skipped = (
 print(max(total - bad - skipped, 0), bad, skipped)
 END
 )
-	[ $status != 0 ] && [ "$3" = 0 ] && set -- "$1" "$2" 1 "$4"
-	passed=$((passed + $2)) failed=$((failed + $3))
-	skipped=$((skipped + $4))
+	[ $status != 0 ] && [ "$2" = 0 ] && set -- "$1" 1 "$3"
+	echo "$@" >"$of.counts"
 }
 
+# told DIRECTORY: what its suite said
+told() {
+	echo "== $1"
+	cat "$work/$(basename "$1").log"
+	read -r p f s <"$work/$(basename "$1").counts" || p=0 f=1 s=0
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
+# The first suite, which takes longest, runs beside all others.
 [ -n "${SUITES:-}" ] || programs
-for found in ${SUITES:-$(find tests -name 'test_*.py' -exec dirname {} + |
-	sort -u)}; do
+# shellcheck disable=SC2046
+set -- ${SUITES:-$(find tests -name 'test_*.py' -exec dirname {} + | sort -u)}
+first=$1
+suite "$first" &
+shift
+for found in "$@"; do
 	suite "$found"
+	told "$found"
 done
+wait
+told "$first"
 
 line="$passed passed, $failed failed"
 [ "$skipped" = 0 ] || line="$line, $skipped skipped"

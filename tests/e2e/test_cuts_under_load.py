@@ -8,12 +8,12 @@ import threading
 import time
 
 import pytest
-from spine import (KINDS, LIMIT, MIB, QEMU, count, get_target,  # noqa: F401
+from cuts import (HEALS, UNLESS_QEMU, Talk, cut, entry, healed,
+                  kill_transport, restart_gateway, transport)
+from spine import (KINDS, LIMIT, MIB, count, get_target,  # noqa: F401
                    new_host, wait_for)
-from test_spine_cuts import (HEALS, Talk, cut, entry, healed, kill_transport,
-                             restart_gateway, transport)
 
-pytestmark = pytest.mark.skipif(QEMU, reason="agents are not told from qemu")
+pytestmark = UNLESS_QEMU
 
 
 class Load:
