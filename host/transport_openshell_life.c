@@ -285,6 +285,7 @@ create(struct transport_place *place, struct sandbox *s, uint64_t deadline,
 	struct argv argv;
 	struct runcmd *cmd;
 	char help[16384];
+	size_t used;
 	int rc = -1;
 
 	if (options_of(place, "create", help, sizeof(help), deadline,
@@ -296,6 +297,12 @@ create(struct transport_place *place, struct sandbox *s, uint64_t deadline,
 		create_words(place, s, help, &argv);
 		cmd->cwd = s->base;
 		rc = finish(place, cmd, &argv, deadline, error);
+	}
+	if (cmd != NULL && rc < 0 && s->image != NULL) {
+		/* The CLI's words need not name it. */
+		used = strlen(error->text);
+		snprintf(error->text + used, sizeof(error->text) - used,
+		    "; the image is %.256s", s->image);
 	}
 	free(cmd);
 	/* As resolve() has it. */

@@ -435,6 +435,8 @@ def test_a_controller_that_hangs(boxes):  # noqa: F811
 
 def test_an_older_openshell(boxes, tmp_path):  # noqa: F811
     """One without --detach: its sandboxes outlive their command."""
+    if os.environ.get("OPENSHELL"):
+        pytest.skip("only the stand-in chooses its version")
     conf = config("openshell")
     cli = tmp_path / "openshell"
     cli.write_text(
