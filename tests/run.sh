@@ -9,7 +9,7 @@
 # B: the build directory.  PYTHON: the one with pytest; tests/inspect has its
 # own in B/inspect/venv.  SANDMUX_LONG=1: the full counts.
 # SUITES: only these directories of pytest suites.  JOBS: how many at a time;
-# 1 more than there are processors.
+# two for each processor.
 set -u
 cd "$(dirname "$0")/.." || exit
 B=${B:-build}
@@ -29,7 +29,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 passed=0 failed=0 skipped=0
 long=${SANDMUX_LONG:+10}
-JOBS=${JOBS:-$((1 + $(nproc 2>/dev/null || echo 1)))}
+JOBS=${JOBS:-$((2 * $(nproc 2>/dev/null || echo 1)))}
 
 # count WORD FILE: the sum of cmocka's "[  WORD  ] N test(s)" lines
 count() {
