@@ -9,7 +9,8 @@ import pytest
 from hung_file import HungFile
 from jobs_client import (CANCELLED, DETACH, ENDED, FAILED, STDIN, TIMED_OUT,
                          Place, below, idle, stat)
-from spine import (Docker, Local, new_host, once, wait_for)  # noqa: F401
+from spine import (Docker, Local, get_target, new_host,  # noqa: F401
+                   once, wait_for)
 
 SHORT = 300
 PASSWD = b"root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/:/bin/sh\n"
@@ -32,6 +33,7 @@ def local(host, path):
 
 
 def in_docker(host, path):
+    get_target("docker")        # or a skip
     return Docker("debian", "-v", f"{path}:/etc/passwd")
 
 
