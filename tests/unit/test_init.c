@@ -504,7 +504,10 @@ test_gives_up(void **state)
 	assert_false(rig.msg.over || rig.msg.gone);
 	for (name = rig.text; name < rig.text + rig.msg.len;
 	    name += strlen(name) + 1) {
-		assert_non_null(strstr(name, " sleep"));
+		/* It may have been stopped on its way to be that. */
+		assert_true(strstr(name, " sleep") != NULL ||
+		    strstr(name, " setsid") != NULL ||
+		    strstr(name, " sh") != NULL);
 		assert_int_equal(kill(atoi(name), SIGKILL), 0);
 		survivors++;
 	}
